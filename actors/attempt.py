@@ -1,0 +1,47 @@
+"""One attempt as the control process knows it, from the grant to its settlement."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from ..leases.session import Session
+from ..ledger.binding import Binding
+from ..ledger.states import Boundary
+from ..ledger.turn import Grant
+
+
+class Phase(StrEnum):
+    """How far the control process has brought an attempt."""
+
+    GRANTED = "granted"
+    """Held; nothing was asked for it yet."""
+    MARKING = "marking"
+    """Its mark is on the way; its host knows nothing of it."""
+    RUNNING = "running"
+    """Its host has it: the body may have begun."""
+    ENDED = "ended"
+    """Its settlement is queued or recorded."""
+
+
+@dataclass(slots=True, eq=False)
+class Attempt:
+    """One attempt. Compared by being the same object: nothing in it is an identity but its fence.
+
+    Attributes:
+        grant: what the store granted.
+        binding: the declared facts of its tool, as the hosts know it.
+        session: the session that holds it; its marks and settlements go under it, whatever session is current by then.
+        phase: how far it is.
+        boundary: how far the effect may have come, as far as its host was ever allowed.
+        ref: the provider's handle, once recorded.
+        host: name of the host that has a slot for it; empty before.
+    """
+
+    grant: Grant
+    binding: Binding
+    session: Session
+    phase: Phase = Phase.GRANTED
+    boundary: Boundary = Boundary.NOT_CROSSED
+    ref: str = ""
+    host: str = ""

@@ -1,0 +1,144 @@
+"""What a tool body says about its effect: where it begins, and what the provider calls it."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import warnings
+from collections.abc import Awaitable, Generator
+from concurrent import futures
+from types import TracebackType
+
+from ..leases.errors import BadArgumentsError, BoundaryError
+from .context import RUNNING, RunningCall
+
+MAX_REF_BYTES = 512
+
+
+def side_effect() -> SideEffect:
+    """Wrap the external call; plain tools say `with`, async ones `async with`.
+
+    On the way in, the mark `maybe_crossed` is written durably and its acknowledgement awaited; on a clean way out the
+    boundary is `crossed`; an exception inside leaves it at `maybe_crossed`. Where the runtime has already written the
+    mark (boundary mode `automatic`), the way in costs nothing. Outside a worker it does nothing and warns once.
+
+    Raises:
+        BoundaryError: on the way in: the mark was refused or did not get through. The effect must not start.
+    """
+    return SideEffect()
+
+
+class SideEffect:
+    """The block that `side_effect()` opens."""
+
+    __slots__ = ("_running",)
+
+    def __init__(self) -> None:
+        self._running = RUNNING.get()
+        if self._running is None:
+            _warn_outside()
+
+    def __enter__(self) -> None:
+        """Write the mark, and block this thread until it is acknowledged."""
+        if self._running is not None and self._running.needs_mark():
+            _block(self._running, None)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Note a clean return."""
+        if self._running is not None and kind is None:
+            self._running.crossed()
+
+    async def __aenter__(self) -> None:
+        """Write the mark and await its acknowledgement."""
+        running = self._running
+        if running is None or not running.needs_mark():
+            return
+        if _on_loop(running):
+            await running.mark(None)
+        else:
+            # A plain tool may run a loop of its own in its thread.
+            await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(running.mark(None), running.loop))
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Note a clean return."""
+        self.__exit__(kind, error, trace)
+
+
+def record_external_operation(ref: str) -> Awaitable[None]:
+    """Store, for the reconciler, what the provider calls this operation: its id, or the key that was sent.
+
+    In a plain tool it blocks until the reference is recorded, and the answer can be ignored. In an async tool the
+    writing starts at once; `await` the answer to know that it is done. A reference means that a request may have left:
+    the boundary becomes `maybe_crossed` with it. Outside a worker it does nothing and warns once.
+
+    Args:
+        ref: 1 to 512 bytes of text.
+
+    Raises:
+        BadArgumentsError: the reference is not such a text.
+        BoundaryError: it could not be recorded (in an async tool: raised by the `await`).
+    """
+    _check_ref(ref)
+    running = RUNNING.get()
+    if running is None:
+        _warn_outside()
+        return _Recorded()
+    if _on_loop(running):
+        task = running.loop.create_task(running.mark(ref))
+        task.add_done_callback(_retrieve)
+        return task
+    _block(running, ref)
+    return _Recorded()
+
+
+class _Recorded:
+    """An awaitable that is done, in any loop or none."""
+
+    def __await__(self) -> Generator[None, None, None]:
+        yield from ()
+
+
+def _check_ref(ref: object) -> None:
+    try:
+        fits = isinstance(ref, str) and 0 < len(ref.encode()) <= MAX_REF_BYTES
+    except UnicodeEncodeError:
+        fits = False
+    if not fits:
+        what = f"A reference to an external operation is text of 1 to {MAX_REF_BYTES} bytes."
+        raise BadArgumentsError(what, next_step="Pass the provider's id of the operation, or the key that was sent.")
+
+
+def _on_loop(running: RunningCall) -> bool:
+    try:
+        return asyncio.get_running_loop() is running.loop
+    except RuntimeError:
+        return False
+
+
+def _block(running: RunningCall, ref: str | None) -> None:
+    if _on_loop(running):
+        what = "A plain `with side_effect()` would block the loop that its mark needs."
+        raise BoundaryError(what, next_step="Nothing was started. Use `async with side_effect()` in an async tool.")
+    asked = asyncio.run_coroutine_threadsafe(running.mark(ref), running.loop)
+    try:
+        asked.result(timeout=max(0.0, running.describe().deadline_s))
+    except (futures.TimeoutError, futures.CancelledError):
+        asked.cancel()
+        what = "The mark was not acknowledged before the attempt's timeout."
+        raise BoundaryError(what, next_step="Do not start the effect; let the error end the tool.") from None
+
+
+def _retrieve(task: asyncio.Task[None]) -> None:
+    # Nobody has to await: the reference also travels with the settlement.
+    if not task.cancelled():
+        task.exception()
+
+
+@functools.cache
+def _warn_outside() -> None:
+    said = "no worker runs this call: side_effect() and record_external_operation() record nothing here"
+    warnings.warn(said, RuntimeWarning, stacklevel=3)

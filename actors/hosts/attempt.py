@@ -1,0 +1,130 @@
+"""One attempt inside a host: how far it has come, and whether it may still go further."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from concurrent import futures
+
+from ...leases.errors import BoundaryError, NotExecuted
+from ...ledger.states import Boundary, BoundaryMode
+from ..context import CallContext
+from ..load import AnyTool
+from .frames import NEVER_BEGAN, Done, MarkReply, Outcome, Run
+from .results import encode_result, name_of, words_of
+
+SendMark = Callable[[int, Boundary, str | None], Awaitable[MarkReply]]
+
+
+class Attempt:
+    """What `side_effect()` and its like find in the context variable.
+
+    Args:
+        run: the frame that started it.
+        tool: the tool.
+        send_mark: sends a mark for a slot and awaits the reply.
+        max_result_bytes: limit on the encoded result.
+    """
+
+    def __init__(self, run: Run, tool: AnyTool, send_mark: SendMark, max_result_bytes: int) -> None:
+        self.run = run
+        self.tool = tool
+        self.boundary = run.boundary
+        self.begun = False
+        self.loop = asyncio.get_running_loop()
+        self._send_mark = send_mark
+        self._max_result_bytes = max_result_bytes
+        self._deadline = self.loop.time() + run.timeout_s
+        self._timer = self.loop.call_later(run.timeout_s, self.end, Outcome.TIMEOUT)
+        self._ended: Outcome | None = None
+        self._in_doubt = False
+        self._ref: str | None = None
+        self._marking = asyncio.Lock()
+        self._work: asyncio.Task[Done] | futures.Future[None] | None = None
+
+    def owns(self, work: asyncio.Task[Done] | futures.Future[None]) -> None:
+        """Say what to cancel when the attempt is over."""
+        self._work = work
+
+    def end(self, how: Outcome) -> None:
+        """Its time is up, or it is cancelled: no mark passes any more, and what can be stopped is stopped."""
+        if self._ended is None:
+            self._ended = how
+            if self._work is not None:
+                self._work.cancel()
+
+    def describe(self) -> CallContext:
+        """The call as its tool may see it."""
+        run, left_s = self.run, max(0.0, self._deadline - self.loop.time())
+        return CallContext(run.request_id, run.effect_id, run.attempt, run.fence, run.tool, run.effect_id, left_s)
+
+    def needs_mark(self) -> bool:
+        """Whether an effect that starts now needs a mark first.
+
+        Raises:
+            BoundaryError: no effect may start: the attempt is over, or the tool is declared as a read.
+        """
+        self._check()
+        return self.boundary is Boundary.NOT_CROSSED
+
+    async def mark(self, ref: str | None) -> None:
+        """Write `maybe_crossed` (and a provider's reference) durably.
+
+        Raises:
+            BoundaryError: refused, or no effect may start.
+        """
+        if ref is not None:
+            self._ref = ref  # it also travels with the settlement, in case this mark fails
+        async with self._marking:
+            self._check()
+            if ref is None and self.boundary is not Boundary.NOT_CROSSED:
+                return
+            boundary = Boundary.MAYBE_CROSSED if self.boundary is Boundary.NOT_CROSSED else self.boundary
+            self._in_doubt = True
+            reply = await self._send_mark(self.run.slot, boundary, ref)
+            self._in_doubt = False
+            if not reply.ok:
+                raise self._refused(f"The mark was refused: {reply.why or 'no reason given'}.")
+            if self.boundary is Boundary.NOT_CROSSED:
+                self.boundary = boundary
+            # The attempt may have ended while the reply was on its way.
+            self._check()
+
+    def crossed(self) -> None:
+        """Note that the external call returned."""
+        self.boundary = Boundary.CROSSED
+
+    def returned(self, value: object) -> Done:
+        """The body returned."""
+        body, fault = encode_result(value, self._max_result_bytes)
+        return self._done(Outcome.COMPLETED, body=body, error_class=fault)
+
+    def raised(self, error: BaseException) -> Done:
+        """The body raised, whatever it was."""
+        proved = isinstance(error, NotExecuted)
+        outcome = Outcome.NOT_EXECUTED if proved else self._ended or Outcome.FAILED
+        return self._done(outcome, error_class=name_of(type(error)), detail=words_of(error))
+
+    def never_began(self, why: str) -> Done:
+        """The body was cancelled before its first line."""
+        return self._done(Outcome.NOT_EXECUTED, error_class=NEVER_BEGAN, detail=why)
+
+    def close(self) -> None:
+        """The body has ended."""
+        self._timer.cancel()
+        self._ended = self._ended or Outcome.COMPLETED
+
+    def _done(self, outcome: Outcome, *, body: bytes = b"", error_class: str = "", detail: str = "") -> Done:
+        boundary = self.boundary
+        if self._in_doubt and boundary is Boundary.NOT_CROSSED:
+            boundary = Boundary.MAYBE_CROSSED
+        return Done(self.run.slot, outcome, boundary, body, error_class, detail, self._ref)
+
+    def _check(self) -> None:
+        if self._ended is not None:
+            raise self._refused(f"The attempt is over ({self._ended}).")
+        if self.tool.binding.boundary_mode is BoundaryMode.NONE:
+            raise self._refused(f"The tool {self.tool.name!r} is declared as a read and may run again at any time.")
+
+    def _refused(self, what: str) -> BoundaryError:
+        return BoundaryError(what, next_step="The effect must not start; let this error end the tool.")

@@ -1,0 +1,242 @@
+"""The host's side of the conversation: runs what comes, and answers. Nothing that a tool raises ends it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import itertools
+import os
+import socket
+import sys
+from collections.abc import Awaitable, Callable, Coroutine
+from concurrent import futures
+from functools import partial
+from typing import cast
+
+from ...leases.errors import MyceliumError
+from ...ledger.states import Boundary
+from ..context import RUNNING
+from ..load import AnyTool, load_tools
+from .asking import answer
+from .attempt import Attempt
+from .frames import (
+    TO_HOST,
+    Ask,
+    Cancel,
+    Done,
+    Hello,
+    Mark,
+    MarkReply,
+    Outcome,
+    Ping,
+    Pong,
+    Run,
+    Stop,
+    ToHost,
+    ToolFacts,
+)
+from .link import Link
+from .results import name_of, words_of
+
+_TICK_S = 0.25
+
+
+def serve(descriptor: int, spec: str, *, slots: int, max_result_bytes: int) -> None:
+    """Load the tools, say hello, and run until the control process says stop or is gone. Never returns."""
+    os.set_inheritable(descriptor, False)  # programs that a tool starts must not hold the socket open
+    sock = socket.socket(fileno=descriptor)
+    loop = asyncio.new_event_loop()
+    asyncio.set_event_loop(loop)
+    loop.run_until_complete(_begin(sock, spec, slots, max_result_bytes))
+    while True:
+        # A task that a tool left behind may raise SystemExit through the loop, or stop it.
+        try:
+            loop.run_forever()
+        except (SystemExit, KeyboardInterrupt):
+            continue
+
+
+async def _begin(sock: socket.socket, spec: str, slots: int, max_result_bytes: int) -> None:
+    tools: dict[str, AnyTool] = {}
+    problem = ""
+    try:
+        tools = load_tools(spec)
+    except MyceliumError as error:
+        problem = str(error)
+    host = Serving(sock, tools, slots, max_result_bytes)
+    host.link.send(Hello(os.getpid(), {name: _facts(tool) for name, tool in tools.items()}, problem))
+    host.link.flush()
+    if problem:
+        leave(1)
+
+
+def _facts(tool: AnyTool) -> ToolFacts:
+    return ToolFacts(tool.binding, None if tool.reconciler is None else float(tool.reconciler.lag_s))
+
+
+def leave(code: int) -> None:
+    """End this process now, whatever its threads do."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError, AttributeError):
+            continue
+    os._exit(code)
+
+
+class Serving:
+    """One host at work.
+
+    Args:
+        sock: the socket to the control process.
+        tools: what can be run, by name.
+        slots: threads for plain functions.
+        max_result_bytes: limit on one encoded result.
+    """
+
+    def __init__(self, sock: socket.socket, tools: dict[str, AnyTool], slots: int, max_result_bytes: int) -> None:
+        self.link: Link[ToHost] = Link(sock, TO_HOST, self._take, lambda _why: leave(0))
+        self._loop = asyncio.get_running_loop()
+        self._tools = tools
+        self._max_result_bytes = max_result_bytes
+        self._threads = futures.ThreadPoolExecutor(slots, thread_name_prefix="tool")
+        self._attempts: dict[int, Attempt] = {}
+        self._marks: dict[int, asyncio.Future[MarkReply]] = {}
+        self._mark_numbers = itertools.count(1)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._idle = asyncio.Event()
+        self._lag_s = 0.0
+        self._tick(self._loop.time())
+
+    def _take(self, frame: ToHost) -> None:
+        match frame:
+            case Run():
+                self._run(frame)
+            case MarkReply():
+                self._marked(frame)
+            case Cancel():
+                if attempt := self._attempts.get(frame.slot):
+                    attempt.end(Outcome.CANCELLED)
+            case Ask():
+                self._spawn(self._answer(frame))
+            case Stop():
+                self._spawn(self._stop(frame.grace_s))
+            case Ping():
+                self.link.send(Pong(frame.n, self._lag_s))
+                self._lag_s = 0.0
+
+    # ── runs ──
+
+    def _run(self, run: Run) -> None:
+        if run.slot in self._attempts:
+            leave(70)  # the control process and this one disagree about what runs here: nothing can be told truthfully
+        try:
+            tool = self._tools[run.tool]
+            values = tool.from_wire(run.args, idempotency_key=run.effect_id)
+        except KeyError:
+            self._refuse(run, "mycelium.UnknownToolError", f"This host has no tool {run.tool!r}.")
+        except BaseException as error:  # noqa: BLE001 - a validator of the tool's own may raise anything
+            self._refuse(run, name_of(type(error)), words_of(error))
+        else:
+            attempt = Attempt(run, tool, self._send_mark, self._max_result_bytes)
+            self._attempts[run.slot] = attempt
+            begin = self._begin_async if tool.is_async else self._begin_in_thread
+            begin(attempt, partial(tool.fn, **values))
+
+    def _refuse(self, run: Run, error_class: str, detail: str) -> None:
+        self.link.send(Done(run.slot, Outcome.REFUSED, run.boundary, error_class=error_class, detail=detail))
+
+    def _begin_async(self, attempt: Attempt, body: Callable[[], object]) -> None:
+        task = self._loop.create_task(_run_async(attempt, body))
+        attempt.owns(task)
+        task.add_done_callback(
+            lambda task: self._finish(attempt, _not_begun(attempt) if task.cancelled() else task.result())
+        )
+
+    def _begin_in_thread(self, attempt: Attempt, body: Callable[[], object]) -> None:
+        context = contextvars.copy_context()
+        work = self._threads.submit(context.run, self._run_in_thread, attempt, body)
+        attempt.owns(work)
+        work.add_done_callback(lambda work: self._finish(attempt, _not_begun(attempt)) if work.cancelled() else None)
+
+    def _run_in_thread(self, attempt: Attempt, body: Callable[[], object]) -> None:
+        done = _run_plain(attempt, body)
+        self._loop.call_soon_threadsafe(self._finish, attempt, done)
+
+    def _finish(self, attempt: Attempt, done: Done) -> None:
+        attempt.close()
+        del self._attempts[attempt.run.slot]
+        self.link.send(done)
+        if not self._attempts:
+            self._idle.set()
+
+    # ── marks ──
+
+    async def _send_mark(self, slot: int, boundary: Boundary, ref: str | None) -> MarkReply:
+        # Numbered: a slot is used again, and a late reply must never pass for the answer to a newer attempt's mark.
+        number = next(self._mark_numbers)
+        reply: asyncio.Future[MarkReply] = self._loop.create_future()
+        self._marks[number] = reply
+        try:
+            self.link.send(Mark(slot, number, boundary, ref))
+            return await reply
+        finally:
+            del self._marks[number]
+
+    def _marked(self, frame: MarkReply) -> None:
+        reply = self._marks.get(frame.n)
+        if reply is not None and not reply.done():
+            reply.set_result(frame)
+
+    # ── the rest ──
+
+    async def _answer(self, ask: Ask) -> None:
+        self.link.send(await answer(self._tools.get(ask.tool), ask, self._max_result_bytes))
+
+    async def _stop(self, grace_s: float) -> None:
+        self._idle.clear()
+        if self._attempts:
+            try:
+                await asyncio.wait_for(self._idle.wait(), grace_s)
+            except TimeoutError:
+                leave(75)  # runs are cut off: what becomes of them is told by their boundary
+        self.link.flush()
+        leave(0)
+
+    def _spawn(self, work: Coroutine[object, object, None]) -> None:
+        task = self._loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _tick(self, due: float) -> None:
+        now = self._loop.time()
+        self._lag_s = max(self._lag_s, now - due)
+        self._loop.call_at(now + _TICK_S, self._tick, now + _TICK_S)
+
+
+async def _run_async(attempt: Attempt, body: Callable[[], object]) -> Done:
+    attempt.begun = True
+    RUNNING.set(attempt)
+    try:
+        value = await cast("Callable[[], Awaitable[object]]", body)()
+    except BaseException as error:  # noqa: BLE001 - whatever a tool raises is an outcome
+        return attempt.raised(error)
+    return attempt.returned(value)
+
+
+def _run_plain(attempt: Attempt, body: Callable[[], object]) -> Done:
+    attempt.begun = True
+    RUNNING.set(attempt)
+    try:
+        value = body()
+        if asyncio.iscoroutine(value):
+            value.close()
+            said = "a plain `def` tool returned a coroutine, which nothing awaits: declare it with `async def`"
+            raise TypeError(said)  # noqa: TRY301 - the same path as what the body raises
+    except BaseException as error:  # noqa: BLE001 - whatever a tool raises is an outcome
+        return attempt.raised(error)
+    return attempt.returned(value)
+
+
+def _not_begun(attempt: Attempt) -> Done:
+    return attempt.never_began("Cancelled before the body began.")

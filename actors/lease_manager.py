@@ -1,0 +1,96 @@
+"""Opens the worker's session and renews it on a connection of its own; tells when it is lost, or cannot be trusted."""
+
+from __future__ import annotations
+
+import logging
+
+from ..leases.clock import Clock
+from ..leases.errors import ServerError
+from ..leases.session import Renewal, Session, SessionSettings, Standing
+from ..leases.store import Store
+from .messages import SessionLost, SessionOpened, Suspect, TrustLost
+from .runtime import Actor, StopReason
+
+log = logging.getLogger(__name__)
+
+
+class LeaseManager(Actor[Suspect]):
+    """Thin: what a renewal is, and how long it is trusted, is in `leases.session`."""
+
+    def __init__(self, store: Store, settings: SessionSettings, clock: Clock, name: str, info: bytes) -> None:
+        self._store = store
+        self._settings = settings
+        self._clock = clock
+        self._name = name
+        self._info = info
+        self._session: Session | None = None
+        self._told_untrusted = False
+
+    async def started(self) -> None:
+        """Open the first session; a worker without one does not start."""
+        await self._open()
+        self.spawn_task(self._renew_for_ever())
+
+    async def receive(self, message: Suspect) -> object:
+        """Renew at once: a turn heard something that only a renewal can settle."""
+        if message.session is self._session:
+            await self._renew()
+        return None
+
+    async def stopping(self, reason: StopReason) -> None:
+        """End the session in good order; what it still holds after a crash is left to run out."""
+        if self._session is None or reason is StopReason.CRASHED:
+            return
+        try:
+            word = await self._session.close()
+        except ServerError as away:
+            log.warning("session not closed, it runs out by itself: %s", away)
+        else:
+            log.info("session %s %s", self._session.id, word)
+
+    async def _open(self) -> None:
+        session = Session(self._store, self._settings, self._clock, name=self._name, info=self._info)
+        await session.open()
+        self._session = session
+        self._told_untrusted = False
+        log.info("session %s opened in epoch %d", session.id, session.epoch)
+        for sibling in ("marks", "turns"):
+            self.find(sibling).tell(SessionOpened(session))
+
+    async def _renew_for_ever(self) -> None:
+        # Its own task, not a tick between messages: nothing that an actor does may stand in front of a renewal.
+        while True:
+            await self.timer.sleep(self._settings.renew_every_s)
+            await self._renew()
+
+    async def _renew(self) -> None:
+        session = self._session
+        if session is None:
+            return
+        renewal = await session.renew_once()
+        if session is not self._session:
+            return
+        if renewal.standing is Standing.LOST:
+            await self._lost(session, renewal)
+        elif renewal.standing is Standing.UNREACHABLE:
+            self._unreachable(session, renewal)
+        else:
+            self._told_untrusted = False
+
+    async def _lost(self, session: Session, renewal: Renewal) -> None:
+        log.error(
+            "session %s lost after a gap of %.3f s: %s; its attempts are cancelled",
+            session.id,
+            renewal.gap_s,
+            renewal.why,
+        )
+        self._session = None
+        self.find("turns").tell(SessionLost(session))
+        await self._open()
+
+    def _unreachable(self, session: Session, renewal: Renewal) -> None:
+        trust_s = session.remaining_trust_s()
+        log.warning("renewal failed, gap %.3f s, trusted for %.3f s more: %s", renewal.gap_s, trust_s, renewal.why)
+        if not trust_s and not self._told_untrusted:
+            self._told_untrusted = True
+            self.find("turns").tell(TrustLost(session))

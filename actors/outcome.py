@@ -1,0 +1,132 @@
+"""How a transition ended, as its waiters are told: a result, or an error that says why there is none."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from ..leases.errors import (
+    JobCancelledError,
+    JobDeadError,
+    JobFailedError,
+    JobNotFoundError,
+    JobUnknownError,
+    OutcomeError,
+    ScriptError,
+)
+from ..leases.store import Store
+from ..ledger.record import Failure, read_body
+from ..ledger.replies import text
+from ..ledger.states import TERMINAL, State
+
+_NOT_KEPT = {"$too_large": "it was above the size limit", "$unencodable": "it has no JSON form"}
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Where a transition stands.
+
+    Attributes:
+        request_id: the transition.
+        state: its state.
+        error: class name or reason word; empty when there is none.
+        body: the result, or the failure told as JSON; None: there is none (any more).
+    """
+
+    request_id: str
+    state: State
+    error: str
+    body: bytes | None
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing moves it any more."""
+        return self.state in TERMINAL
+
+    def result(self) -> Any:  # noqa: ANN401 - what the tool returned, as a JSON value
+        """Give the result of what completed.
+
+        Raises:
+            OutcomeError: there is no result; the subclass says why.
+        """
+        if self.state is State.COMPLETED:
+            return self._value()
+        told = Failure.read(self.body or b"", self.error)
+        kind, what, next_step = _WITHOUT_RESULT[self.state]
+        cause = f" ({told.error})" if told.error else ""
+        raise kind(
+            f"Job {self.request_id!r} {what}{cause}.",
+            next_step=next_step,
+            state=self.state,
+            request_id=self.request_id,
+            cause=told.error,
+            detail=told.detail,
+        )
+
+    def _value(self) -> Any:  # noqa: ANN401 - (the same)
+        if self.body is None:
+            raise self._gone("result_gone", "the retention of its result is over")
+        try:
+            value = json.loads(self.body)
+        except ValueError as broken:
+            what = f"The result of {self.request_id!r} was not written by this product."
+            raise ScriptError(what, next_step="Look at the key by hand.", state=self.state) from broken
+        if isinstance(value, dict) and len(value) == 1:
+            for marker, why in _NOT_KEPT.items():
+                if marker in value:
+                    raise self._gone("result_not_kept", why)
+        return value
+
+    def _gone(self, cause: str, why: str) -> OutcomeError:
+        return OutcomeError(
+            f"Job {self.request_id!r} has no result to give: {why}.",
+            next_step="Its effect took place. Look it up at the provider, or have the tool return a reference.",
+            state=self.state,
+            request_id=self.request_id,
+            cause=cause,
+        )
+
+
+_WITHOUT_RESULT: dict[State, tuple[type[OutcomeError], str, str]] = {
+    State.FAILED: (JobFailedError, "failed", "No effect exists. Mend the cause, and submit a new request id."),
+    State.DEAD: (JobDeadError, "used up its attempts", "No effect exists. Mend the cause, and submit a new request id."),
+    State.CANCELLED: (JobCancelledError, "was cancelled", "It never ran. Submit a new request id to run it."),
+    State.UNKNOWN: (
+        JobUnknownError,
+        "may have had its effect",
+        "It is not run again by guess. Wait on: its provider is asked; or look it up there yourself.",
+    ),
+}
+
+
+async def read_outcome(store: Store, request_id: str) -> Outcome:
+    """Read where one transition stands, and its result if it has one.
+
+    Raises:
+        JobNotFoundError: nothing is on record (any more).
+        ScriptError: the row was not written by this product.
+        ServerError: the server could not be asked.
+    """
+    row = store.keys.row(request_id)
+    fields, body = await asyncio.gather(store.calls.read("HMGET", row, "state", "error"), read_body(store, request_id))
+    state, error = fields if isinstance(fields, list) else (None, None)
+    if state is None:
+        what = f"Job {request_id!r} is not on record in namespace {store.keys.namespace!r}."
+        next_step = "Its retention is over, or the data set was lost: that does not prove that the effect never happened."
+        raise JobNotFoundError(what, next_step=next_step)
+    outcome = Outcome(request_id, _state(request_id, text(state)), text(error or b""), body)
+    if outcome.state is State.COMPLETED and body is None:
+        # The two reads are no unit: the result may have come between them.
+        body = await read_body(store, request_id)
+        return Outcome(request_id, outcome.state, outcome.error, body)
+    return outcome
+
+
+def _state(request_id: str, word: str) -> State:
+    try:
+        return State(word)
+    except ValueError:
+        what = f"The record of {request_id!r} was not written by this product."
+        raise ScriptError(what, next_step="Look at the key by hand.") from None

@@ -1,0 +1,87 @@
+"""What an attempt's end means for its record: pure functions; the class and the boundary decide."""
+
+from __future__ import annotations
+
+import random
+
+from ..ledger.record import Failure
+from ..ledger.states import REPEATABLE, Boundary, Settle
+from ..ledger.turn import Grant, Settlement
+from .attempt import Attempt
+from .hosts.frames import NEVER_BEGAN, Done, Outcome
+
+_RETRY_CAP_S = 300.0
+_ORDER = (Boundary.NOT_CROSSED, Boundary.MAYBE_CROSSED, Boundary.CROSSED)
+
+
+def settlement_of(attempt: Attempt, done: Done, rng: random.Random) -> Settlement:
+    """Judge how an attempt ended (design, "Boundary modes"; E4).
+
+    An effect that may have begun and whose end nobody saw is unknown, whatever the error looks like. What the tool proved with
+    `NotExecuted` is a failure. A class that may run again is retried. A timeout is never a plain failure.
+    """
+    boundary = max(attempt.boundary, done.boundary, key=_ORDER.index)
+    if done.error_class == NEVER_BEGAN:
+        return given_back(attempt.grant)
+    verb = _verb(attempt, done.outcome, boundary)
+    error = "" if done.outcome is Outcome.COMPLETED else done.error_class.rpartition(".")[2] or done.outcome
+    return Settlement(
+        request_id=attempt.grant.request_id,
+        fence=attempt.grant.fence,
+        verb=verb,
+        body=Failure(error, done.detail).body() if error else done.body,
+        error=error,
+        delay_s=_delay_s(attempt, rng) if verb is Settle.RETRY else 0.0,
+        boundary=boundary,
+        ref=done.ref or attempt.ref,
+    )
+
+
+def given_back(grant: Grant) -> Settlement:
+    """An attempt that no host got, or whose effect cannot begin any more: ready again, and not charged."""
+    return Settlement(request_id=grant.request_id, fence=grant.fence, verb=Settle.RELEASED)
+
+
+def died(attempt: Attempt, why: str) -> Settlement:
+    """An attempt whose host ended under it."""
+    return Settlement(
+        request_id=attempt.grant.request_id,
+        fence=attempt.grant.fence,
+        verb=Settle.DIED,
+        error=why,
+        boundary=attempt.boundary,
+        ref=attempt.ref,
+    )
+
+
+def out_of_window(attempt: Attempt) -> Settlement:
+    """A keyed attempt that came too late to be sent with the key of the first one (E6): what the first one did stays unknown."""
+    return Settlement(
+        request_id=attempt.grant.request_id,
+        fence=attempt.grant.fence,
+        verb=Settle.UNKNOWN,
+        body=Failure("KeyWindowOver", "The provider's key window ended before the call could be sent again.").body(),
+        error="KeyWindowOver",
+        boundary=Boundary.MAYBE_CROSSED,
+    )
+
+
+def _verb(attempt: Attempt, outcome: Outcome, boundary: Boundary) -> Settle:
+    repeatable = attempt.grant.effect_class in REPEATABLE
+    unsent = boundary is Boundary.NOT_CROSSED
+    match outcome:
+        case Outcome.COMPLETED:
+            return Settle.COMPLETED
+        case Outcome.NOT_EXECUTED | Outcome.REFUSED:
+            return Settle.FAILED
+        case Outcome.FAILED:
+            return Settle.RETRY if repeatable else Settle.FAILED if unsent else Settle.UNKNOWN
+        case Outcome.TIMEOUT:
+            return Settle.RETRY if repeatable or unsent else Settle.UNKNOWN
+        case Outcome.CANCELLED:
+            return Settle.RELEASED if repeatable or unsent else Settle.UNKNOWN
+
+
+def _delay_s(attempt: Attempt, rng: random.Random) -> float:
+    ceiling = min(_RETRY_CAP_S, attempt.binding.retry_delay_s * 2.0 ** min(attempt.grant.attempt, 30))
+    return rng.uniform(0.0, ceiling)

@@ -1,0 +1,208 @@
+"""What a caller hands in, and the checks that turn it into an intent. Whatever is wrong is refused here: nothing was written."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, TypedDict
+
+from ..leases.errors import BadArgumentsError, BadCallError, UnknownToolError
+from ..ledger.binding import Binding
+from ..ledger.identity import Identity, Scope, canonical, identify
+from ..ledger.submit import Intent, Retention
+from .tool import Call, Tool
+
+AnyTool = Tool[..., Any]
+AnyCall = Call[Any]
+
+MAX_HINT_BYTES = 1024
+MAX_DELAY_S = 3650 * 86400.0
+_SHORTEST_KEPT = timedelta(seconds=1)
+_NOTHING = "Nothing was submitted."
+
+
+class CallOptions(TypedDict, total=False):
+    """What may be said of one call beside its arguments.
+
+    Attributes:
+        request_id: the host-owned identity of the intended effect, such as `charge-order:ORD-1`.
+        run_id: the agent's run; without a request id it is what the identity is derived from.
+        step: the model turn.
+        ordinal: which one of several equal calls of one step, from 0.
+        tool_call_id: the model's own id of the call: a hint for people, never an identity.
+        delay_s: seconds before it may run.
+        retention: how long row and result are kept after the end.
+    """
+
+    request_id: str | None
+    run_id: str | None
+    step: int | None
+    ordinal: int
+    tool_call_id: str | None
+    delay_s: float
+    retention: Retention
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """One call to be submitted: `Submission(charge.bind(order="ORD-1"), request_id="charge-order:ORD-1")`.
+
+    Attributes:
+        call: a bound call, or the name of a tool that the client knows.
+        arguments: the arguments by name, where the tool is named; else None.
+        request_id: and all that follows: see `CallOptions`.
+    """
+
+    call: AnyCall | str
+    arguments: Mapping[str, object] | None = None
+    request_id: str | None = None
+    run_id: str | None = None
+    step: int | None = None
+    ordinal: int = 0
+    tool_call_id: str | None = None
+    delay_s: float = 0.0
+    retention: Retention = Retention()
+
+    def __repr__(self) -> str:
+        # Arguments may be secrets of the caller's, and a repr ends up in logs.
+        return f"<submission of {self.call!r}>"
+
+
+def tools_by_name(tools: Iterable[AnyTool] | Mapping[str, AnyTool]) -> dict[str, AnyTool]:
+    """List the tools that calls may name.
+
+    Raises:
+        BadCallError: something that is no tool is among them, or two tools share a name.
+    """
+    found: dict[str, AnyTool] = {}
+    listed: Iterable[object] = tools.values() if isinstance(tools, Mapping) else tools
+    for tool in listed:
+        if not isinstance(tool, Tool):
+            what = f"A {type(tool).__name__} among tools= is no tool."
+            raise BadCallError(what, next_step="Decorate the function with @tool.")
+        if found.setdefault(tool.name, tool) is not tool:
+            raise BadCallError(f"Two tools are called {tool.name!r}.", next_step="Give one another name with name=.")
+    return found
+
+
+def intent_of(submission: Submission, tools: Mapping[str, AnyTool], *, max_args_bytes: int) -> Intent:
+    """Check one submission and name its effect.
+
+    Args:
+        submission: what the caller handed in.
+        tools: the tools that may be named.
+        max_args_bytes: the limit on the canonical arguments.
+
+    Raises:
+        BadCallError: anything about it is wrong; its subclasses say what.
+    """
+    call = _bound(submission, tools)
+    _check_options(submission, call.tool.binding)
+    return Intent(
+        identity=_identity(submission, call, max_args_bytes),
+        tool=call.tool.name,
+        binding=call.tool.binding,
+        run_id=submission.run_id,
+        step=submission.step,
+        tool_call_id=submission.tool_call_id,
+        delay_s=submission.delay_s,
+        retention=submission.retention,
+    )
+
+
+def _bound(submission: Submission, tools: Mapping[str, AnyTool]) -> AnyCall:
+    call: object = submission.call
+    if isinstance(call, Call):
+        if submission.arguments is not None:
+            what = "The call is bound already, and arguments came with it."
+            raise BadCallError(what, next_step=f"{_NOTHING} Bind all arguments, or name the tool and pass them.")
+        return call
+    if not isinstance(call, str):
+        what = f"A {type(call).__name__} is no call."
+        raise BadCallError(what, next_step=f"{_NOTHING} Pass tool.bind(…), or the name of a tool and its arguments.")
+    tool = tools.get(call)
+    if tool is None:
+        raise _unknown(call, tools)
+    arguments: object = {} if submission.arguments is None else submission.arguments
+    if not isinstance(arguments, Mapping):
+        what = f"The arguments of {call!r} are a {type(arguments).__name__}, not an object with the parameters' names."
+        raise BadArgumentsError(what, next_step=f"{_NOTHING} Pass them by name.")
+    _check_names(call, arguments)
+    return Call(tool, dict(arguments))
+
+
+def _check_names(tool: str, arguments: Mapping[object, object]) -> None:
+    for name in arguments:
+        if not isinstance(name, str):
+            what = f"The arguments of {tool!r} have a key that is a {type(name).__name__}; parameters have names."
+            raise BadArgumentsError(what, next_step=f"{_NOTHING} Pass them by name.")
+
+
+def _unknown(name: str, tools: Mapping[str, AnyTool]) -> UnknownToolError:
+    near = difflib.get_close_matches(name, tools, n=3) or sorted(tools)[:5]
+    known = f"Do you mean {', '.join(near)}?" if near else "No tools were given: pass tools= (or --app)."
+    return UnknownToolError(f"There is no tool {name[:128]!r} here.", next_step=f"{_NOTHING} {known}")
+
+
+def _identity(submission: Submission, call: AnyCall, max_args_bytes: int) -> Identity:
+    tool = call.tool
+    wire = tool.to_wire(call.arguments)
+    try:
+        body = canonical(wire, max_bytes=max_args_bytes)
+        # A provider's key that the caller chose is sent along, and takes no part in what the effect is.
+        meaningful = body if tool.binding.key_param not in wire else canonical(tool.meaningful(wire), max_bytes=max_args_bytes)
+    except ValueError as error:
+        # Python refuses to write integers of thousands of digits.
+        what = f"The arguments of {tool.name!r} have no canonical form: {error}."
+        raise BadArgumentsError(what, next_step=f"{_NOTHING} Correct the call.") from None
+    scope = Scope(run_id=submission.run_id, step=submission.step, ordinal=submission.ordinal)
+    effect_class = tool.binding.effect_class
+    identity = identify(tool.name, effect_class, meaningful, request_id=submission.request_id, scope=scope)
+    return dataclasses.replace(identity, args=body)
+
+
+def _check_options(submission: Submission, binding: Binding) -> None:
+    _check_hint("run_id", submission.run_id)
+    _check_hint("tool_call_id", submission.tool_call_id)
+    if submission.run_id is not None and not submission.run_id.strip():
+        raise _wrong("run_id is blank")
+    for name, value in (("step", submission.step), ("ordinal", submission.ordinal)):
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 1 << 53):
+            raise _wrong(f"{name} is not a whole number from 0")
+    delay_s: object = submission.delay_s
+    if isinstance(delay_s, bool) or not isinstance(delay_s, (int, float)):
+        raise _wrong("delay_s is not a number of seconds")
+    if not (math.isfinite(delay_s) and 0 <= delay_s <= MAX_DELAY_S):
+        raise _wrong(f"delay_s is not between 0 and {MAX_DELAY_S:g} seconds")
+    _check_retention(submission.retention, binding)
+
+
+def _check_hint(name: str, value: object) -> None:
+    if value is None:
+        return
+    if not isinstance(value, str):
+        raise _wrong(f"{name} is a {type(value).__name__}, not text")
+    try:
+        size = len(value.encode("utf-8"))
+    except UnicodeEncodeError:
+        raise _wrong(f"{name} has a lone surrogate, which is not text") from None
+    if size > MAX_HINT_BYTES:
+        raise _wrong(f"{name} is longer than {MAX_HINT_BYTES} bytes")
+
+
+def _check_retention(retention: object, binding: Binding) -> None:
+    if not isinstance(retention, Retention):
+        raise _wrong(f"retention is a {type(retention).__name__}, not a Retention")
+    # The server refuses to keep something for no time, and would do so in the middle of a settlement.
+    if retention.row < _SHORTEST_KEPT or retention.result < _SHORTEST_KEPT:
+        raise _wrong("retention keeps row or result for less than a second")
+    if binding.key_window_s is not None and retention.row.total_seconds() < binding.key_window_s:
+        raise _wrong("retention keeps the row for less than the provider's key window, so that a repeat could be sent anew")
+
+
+def _wrong(fault: str) -> BadCallError:
+    return BadCallError(f"The call cannot be taken: {fault}.", next_step=f"{_NOTHING} Correct the call.")

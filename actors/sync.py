@@ -1,0 +1,177 @@
+"""The client for plain code: the same verbs, over one event loop in a thread of its own.
+
+It can be used from many threads at once, and from a thread whose own event loop is running: the call then blocks that loop
+until it is over, but never deadlocks, as the client's loop is another.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import ExitStack
+from threading import Lock
+from types import TracebackType
+from typing import Any, Self, TypeVar, Unpack
+
+from anyio.from_thread import BlockingPortal, start_blocking_portal
+
+from ..leases.errors import MyceliumError, ServerUnavailableError
+from ..ledger.record import Record
+from ..ledger.states import State
+from .client import Client, ClientSettings, Tools, connect
+from .job import Job, OnUnknown
+from .submissions import AnyCall, CallOptions, Submission
+
+_T = TypeVar("_T")
+
+
+class _Loop:
+    """An event loop in a thread; work is brought to it from any other thread."""
+
+    def __init__(self) -> None:
+        self._stack = ExitStack()
+        self._pid = os.getpid()
+        self._portal: BlockingPortal | None = self._stack.enter_context(start_blocking_portal("asyncio", name="mycelium"))
+
+    @property
+    def forked(self) -> bool:
+        """Whether this is a child of the process that has the thread."""
+        return self._pid != os.getpid()
+
+    def run(self, work: Callable[[], Awaitable[_T]]) -> _T:
+        """Run work there and wait for it here; an interrupt here cancels it there."""
+        if self._portal is None or self.forked:
+            what = "The client was made before this process forked." if self.forked else "The client is closed."
+            raise ServerUnavailableError(what, next_step="Connect again, in this process.")
+        future = self._portal.start_task_soon(work)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+    def stop(self) -> None:
+        """End the loop and its thread."""
+        self._portal = None
+        self._stack.close()
+
+
+class SyncJob:
+    """A job, for plain code; see `Job`."""
+
+    def __init__(self, loop: _Loop, job: Job) -> None:
+        self._loop = loop
+        self._job = job
+
+    def __repr__(self) -> str:
+        return repr(self._job)
+
+    @property
+    def request_id(self) -> str:
+        """Its storage identity."""
+        return self._job.request_id
+
+    @property
+    def created(self) -> bool | None:
+        """Whether this very call put it on record; None if it was only looked up."""
+        return self._job.created
+
+    def state(self) -> State:
+        """As `Job.state`."""
+        return self._loop.run(self._job.state)
+
+    def record(self) -> Record:
+        """As `Job.record`."""
+        return self._loop.run(self._job.record)
+
+    def result(self, timeout_s: float | None = None, *, on_unknown: OnUnknown = "wait") -> Any:  # noqa: ANN401
+        """As `Job.result`; blocks this thread."""
+        return self._loop.run(lambda: self._job.result(timeout_s, on_unknown=on_unknown))
+
+
+class SyncClient:
+    """A client for plain code; see `Client`. Made by `connect_sync`."""
+
+    def __init__(self, loop: _Loop, client: Client) -> None:
+        self._loop = loop
+        self._client = client
+        self._closing = Lock()
+        self._closed = False
+        # A program that ends without closing leaves neither a half-sent batch nor an embedded server.
+        atexit.register(self.close)
+
+    def submit(
+        self,
+        call: AnyCall | str,
+        arguments: Mapping[str, object] | None = None,
+        **options: Unpack[CallOptions],
+    ) -> SyncJob:
+        """As `Client.submit`."""
+        return SyncJob(self._loop, self._loop.run(lambda: self._client.submit(call, arguments, **options)))
+
+    def submit_many(self, submissions: Iterable[Submission]) -> list[SyncJob | MyceliumError]:
+        """As `Client.submit_many`."""
+        listed = list(submissions)
+        answers = self._loop.run(lambda: self._client.submit_many(listed))
+        return [SyncJob(self._loop, answer) if isinstance(answer, Job) else answer for answer in answers]
+
+    def call(
+        self,
+        call: AnyCall | str,
+        arguments: Mapping[str, object] | None = None,
+        *,
+        timeout_s: float | None = None,
+        on_unknown: OnUnknown = "wait",
+        **options: Unpack[CallOptions],
+    ) -> Any:  # noqa: ANN401 - what the tool returned, as a JSON value
+        """As `Client.call`."""
+        work = self._client.call
+        return self._loop.run(lambda: work(call, arguments, timeout_s=timeout_s, on_unknown=on_unknown, **options))
+
+    def job(self, request_id: str) -> SyncJob:
+        """As `Client.job`."""
+        return SyncJob(self._loop, self._client.job(request_id))
+
+    def close(self) -> None:
+        """As `Client.aclose`; may be called again, and from any thread."""
+        with self._closing:
+            if self._closed:
+                return
+            self._closed = True
+        atexit.unregister(self.close)
+        if self._loop.forked:
+            return
+        try:
+            self._loop.run(self._client.aclose)
+        finally:
+            self._loop.stop()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def connect_sync(
+    url: str | None = None,
+    *,
+    namespace: str = "mycelium",
+    tools: Tools = (),
+    settings: ClientSettings | None = None,
+) -> SyncClient:
+    """Connect from plain code: `with connect_sync(…) as client`. Arguments and errors are those of `connect`."""
+    loop = _Loop()
+
+    async def opened() -> Client:
+        return await connect(url, namespace=namespace, tools=tools, settings=settings)
+
+    try:
+        return SyncClient(loop, loop.run(opened))
+    except BaseException:
+        loop.stop()
+        raise
+

@@ -1,0 +1,231 @@
+"""`@tool`: a Python function with a declared binding, which a job can name and a host can run."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import math
+import re
+import warnings
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, ParamSpec, Protocol, TypedDict, TypeVar, Unpack, cast, overload
+
+from ..leases.errors import ToolDeclarationError
+from ..ledger.binding import Binding
+from ..ledger.states import BoundaryMode, EffectClass
+from ..reconcilers.protocol import Adapter
+from .arguments import Arguments
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
+
+
+class UndeclaredEffectWarning(UserWarning):
+    """A tool did not say what kind of effect it has, so it gets the strictest rules of a write."""
+
+
+class Tool(Generic[P, R]):
+    """A declared tool. Calling it calls the plain function, without any job: that is for unit tests.
+
+    Attributes:
+        name: what jobs call it.
+        fn: the plain function.
+        binding: its declared facts.
+        reconciler: the adapter that asks its provider, or None.
+        is_async: whether the function is a coroutine function.
+        signature: the function's signature.
+    """
+
+    def __init__(self, fn: Callable[..., object], name: str, binding: Binding, reconciler: Adapter | None) -> None:
+        functools.update_wrapper(cast("Any", self), fn)
+        self.fn = fn
+        self.name = name
+        self.binding = binding
+        self.reconciler = reconciler
+        self.is_async = inspect.iscoroutinefunction(fn)
+        self.signature = inspect.signature(fn)
+        self._arguments = Arguments(name, fn, key_param=binding.key_param)
+
+    def __repr__(self) -> str:
+        return f"<tool {self.name!r}, {self.binding.effect_class}>"
+
+    def bind(self, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
+        """Name a call of this tool, to be submitted.
+
+        Raises:
+            BadArgumentsError: the arguments do not fit the signature.
+        """
+        return Call(self, self._arguments.bind(args, kwargs))
+
+    def validate(self, arguments: Mapping[str, object]) -> dict[str, object]:
+        """Check arguments by the signature's annotations and fill in defaults.
+
+        Returns:
+            Python values by parameter name. The key parameter is there only if it was given.
+
+        Raises:
+            BadArgumentsError: they do not fit; the message names the parameter and the rule, never the value.
+        """
+        return self._arguments.validate(arguments)
+
+    def to_wire(self, arguments: Mapping[str, object]) -> dict[str, object]:
+        """Check arguments, fill in defaults, and turn them into JSON values.
+
+        Raises:
+            BadArgumentsError: as `validate`, or a value cannot be written as JSON.
+        """
+        return self._arguments.to_wire(arguments)
+
+    def meaningful(self, wire: Mapping[str, object]) -> dict[str, object]:
+        """What of `to_wire`'s answer takes part in the identity: all but the provider's key."""
+        return {name: value for name, value in wire.items() if name != self.binding.key_param}
+
+    def from_wire(self, body: bytes, *, idempotency_key: str | None = None) -> dict[str, object]:
+        """Read stored arguments back, and fill in the provider's key if the caller left it out.
+
+        Raises:
+            BadArgumentsError: the body is not a JSON object, or does not fit the signature.
+        """
+        values = self._arguments.from_wire(body)
+        key = self.binding.key_param
+        if key is not None and idempotency_key is not None:
+            values.setdefault(key, idempotency_key)
+        return values
+
+
+class AsyncTool(Tool[P, R]):
+    """A tool whose function is `async def`."""
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, R]:
+        """Call the plain function: no job, no record."""
+        return cast("Coroutine[Any, Any, R]", self.fn(*args, **kwargs))
+
+
+class SyncTool(Tool[P, R]):
+    """A tool whose function is a plain `def`; a host runs it in a thread."""
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Call the plain function: no job, no record."""
+        return cast("R", self.fn(*args, **kwargs))
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Generic[R]):
+    """One call of a tool, not submitted yet.
+
+    Attributes:
+        tool: the tool.
+        arguments: what the caller gave, by parameter name, unchecked; defaults are not in it.
+    """
+
+    tool: Tool[..., R]
+    arguments: dict[str, object]
+
+    def __repr__(self) -> str:
+        # Arguments may be secrets of the caller's, and a repr ends up in logs.
+        return f"<call of {self.tool.name!r} with {', '.join(self.arguments) or 'no arguments'}>"
+
+
+class Declaration(TypedDict, total=False):
+    """What `@tool(...)` takes.
+
+    Attributes:
+        effect_class: what kind of effect the tool has; undeclared means the strictest write, and says so once.
+        boundary: who writes the mark: `automatic` (default for writes: the runtime, before the body) or `explicit` (the
+            tool, by `side_effect()`).
+        name: what jobs call it; the function's name if not given.
+        timeout_s: seconds that one attempt may take.
+        key_param: the parameter that the runtime fills with the provider's idempotency key when the caller left it out.
+        key_window_s: for how long the provider honours that key.
+        reconciler: the adapter that asks the provider what became of a call.
+        max_attempts: how often a repeatable tool may fail.
+        max_deaths: how often a host or session may end under one transition.
+        retry_delay_s: mean delay before a repeatable tool that failed runs again.
+    """
+
+    effect_class: EffectClass | str
+    boundary: BoundaryMode | str
+    name: str
+    timeout_s: float
+    key_param: str | None
+    key_window_s: float | None
+    reconciler: Adapter | None
+    max_attempts: int
+    max_deaths: int
+    retry_delay_s: float
+
+
+class _Decorator(Protocol):
+    @overload
+    def __call__(self, fn: Callable[P, Coroutine[Any, Any, R]], /) -> AsyncTool[P, R]: ...  # type: ignore[overload-overlap]  # the first that fits is meant
+    @overload
+    def __call__(self, fn: Callable[P, R], /) -> SyncTool[P, R]: ...
+
+
+@overload
+def tool(fn: Callable[P, Coroutine[Any, Any, R]], /) -> AsyncTool[P, R]: ...  # type: ignore[overload-overlap]  # the first that fits is meant
+@overload
+def tool(fn: Callable[P, R], /) -> SyncTool[P, R]: ...
+@overload
+def tool(**declared: Unpack[Declaration]) -> _Decorator: ...
+def tool(fn: Callable[..., Any] | None = None, /, **declared: Unpack[Declaration]) -> object:
+    """Declare a function as a tool: `@tool`, or `@tool(effect_class="read", …)`; see `Declaration`.
+
+    Raises:
+        ToolDeclarationError: the function cannot be a tool, or the declared facts contradict each other.
+    """
+    if fn is None:
+        return functools.partial(_declare, declared=declared)
+    return _declare(fn, declared)
+
+
+def _declare(fn: Callable[..., Any], declared: Declaration) -> Tool[..., Any]:
+    name = declared.get("name") or str(getattr(fn, "__name__", type(fn).__name__))
+    _check_function(name, fn)
+    if "effect_class" not in declared:
+        said = f"the tool {name!r} declares no effect_class and is treated as non_idempotent_mutate: never run twice"
+        warnings.warn(said, UndeclaredEffectWarning, stacklevel=3)
+    reconciler = declared.get("reconciler")
+    _check_reconciler(name, reconciler)
+    kind: type[Tool[..., Any]] = AsyncTool if inspect.iscoroutinefunction(fn) else SyncTool
+    return kind(fn, name, _binding(name, declared), reconciler)
+
+
+def _binding(name: str, declared: Declaration) -> Binding:
+    facts: dict[str, Any] = {k: v for k, v in declared.items() if k not in {"name", "reconciler", "boundary"}}
+    try:
+        facts["effect_class"] = EffectClass(declared.get("effect_class", EffectClass.NON_IDEMPOTENT_MUTATE))
+        if "boundary" in declared:
+            facts["boundary_mode"] = BoundaryMode(declared["boundary"])
+        binding = Binding(**facts)
+    except (ValueError, TypeError) as error:
+        raise _refused(name, f"is declared with something that does not exist: {error}") from None
+    if not math.isfinite(binding.timeout_s):
+        raise _refused(name, "needs a finite timeout_s")
+    return binding
+
+
+def _check_function(name: str, fn: object) -> None:
+    if not _NAME.fullmatch(name):
+        raise _refused(name, "needs a name of 1 to 128 letters, digits, '_', '.' and '-'; pass name=")
+    if inspect.isclass(fn) or not callable(fn):
+        raise _refused(name, "is not a function")
+    if inspect.isgeneratorfunction(fn) or inspect.isasyncgenfunction(fn):
+        raise _refused(name, "is a generator; a tool gives one result: return a list")
+
+
+def _check_reconciler(name: str, reconciler: object) -> None:
+    if reconciler is None:
+        return
+    lag_s = getattr(reconciler, "lag_s", None)
+    if not isinstance(lag_s, (int, float)) or not (math.isfinite(lag_s) and lag_s >= 0):
+        raise _refused(name, "has a reconciler without lag_s: seconds until an effect is certain to be visible")
+    if not any(callable(getattr(reconciler, verb, None)) for verb in ("reconcile", "reconcile_async")):
+        raise _refused(name, "has a reconciler without reconcile(lookup) or reconcile_async(lookup)")
+
+
+def _refused(name: str, fault: str) -> ToolDeclarationError:
+    return ToolDeclarationError(f"The tool {name!r} {fault}.", next_step="Correct the declaration of the tool.")

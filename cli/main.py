@@ -1,0 +1,61 @@
+"""The command `mycelium`: every verb in one place, each loading what it needs only when it runs."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from .jobs import jobs
+from .options import EPILOG
+from .submit import submit
+from .worker import worker
+from .workers import workers
+
+app = typer.Typer(
+    no_args_is_help=True,
+    # Local variables in a traceback would show arguments, results and passwords.
+    pretty_exceptions_enable=False,
+    epilog=EPILOG,
+    help="Runs the tool calls of AI agents: at most one dispatch per intended effect, with an outcome that is known or "
+    "explicitly unknown.",
+)
+
+
+def _version(wanted: bool) -> None:  # noqa: FBT001 - the shape of an option's callback
+    if wanted:
+        from importlib.metadata import version  # noqa: PLC0415 - only where it is asked for
+
+        typer.echo(f"mycelium {version('mycelium')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    _: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")] = False,  # noqa: FBT002
+) -> None:
+    """Take the options that come before a verb."""
+
+
+# The replay has many options of its own: its own parser reads them.
+@app.command(
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True}, add_help_option=False, epilog=EPILOG
+)
+def demo(ctx: typer.Context) -> None:
+    """Replay the tool calls of a real model through workers that are killed, and count the effects."""
+    from .demo import demo as replay  # noqa: PLC0415 - it brings the whole product along
+
+    inner = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    inner.command(epilog=EPILOG)(replay)
+    inner(args=ctx.args, prog_name="mycelium demo")
+
+
+app.command(epilog=EPILOG)(worker)
+app.command(epilog=EPILOG)(submit)
+app.add_typer(jobs, name="jobs", epilog=EPILOG)
+app.command(epilog=EPILOG)(workers)
+
+
+def main() -> None:
+    """The command `mycelium`."""
+    app(prog_name="mycelium")

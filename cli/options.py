@@ -1,0 +1,38 @@
+"""The options that several commands share, and the exit codes."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Annotated
+
+import typer
+
+EPILOG = (
+    "Exit codes: 0 done · 1 the job ended without a result, or a fault was found · 2 bad usage or bad call · "
+    "3 server unreachable or unfit · 4 not found · 130 interrupted"
+)
+
+
+class ExitCode(IntEnum):
+    """How a command ends."""
+
+    DONE = 0
+    """It did what was asked."""
+    NO_RESULT = 1
+    """The job ended without a result, or a fault was found."""
+    BAD_CALL = 2
+    """The usage or the call is wrong; nothing was written."""
+    SERVER = 3
+    """The server is unreachable, or may not hold a ledger."""
+    NOT_FOUND = 4
+    """Nothing is on record under that id."""
+    INTERRUPTED = 130
+    """Interrupted from the keyboard."""
+
+
+Url = Annotated[
+    str | None,
+    typer.Option("--url", envvar="MYCELIUM_URL", help="The server; without it, the embedded one in its default directory."),
+]
+Namespace = Annotated[str, typer.Option("--namespace", envvar="MYCELIUM_NAMESPACE", help="The namespace of every key.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object, for programs.")]

@@ -1,0 +1,83 @@
+"""Reads a call's arguments from the command line, a file or stdin, and refuses what is not a JSON object."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+from ..leases.errors import BadArgumentsError
+
+_MOST_BYTES = 16 << 20
+_NOTHING = "Nothing was submitted."
+
+
+def read_arguments(given: str) -> dict[str, object]:
+    """Read `{…}`, `@file` or `-`.
+
+    Raises:
+        BadArgumentsError: it cannot be read, is not JSON, or is not an object.
+    """
+    if given == "-":
+        return _object(_text(_limited(sys.stdin.buffer.read(_MOST_BYTES + 1)), "stdin"), "stdin")
+    if given.startswith("@"):
+        return _object(_text(_limited(_file(given[1:])), "the file"), "the file")
+    return _object(given, "the argument")
+
+
+def _file(name: str) -> bytes:
+    try:
+        with Path(name).open("rb") as file:
+            return file.read(_MOST_BYTES + 1)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise BadArgumentsError(f"{name!r} cannot be read: {reason}.", next_step=f"{_NOTHING} Check the path.") from None
+
+
+def _limited(body: bytes) -> bytes:
+    if len(body) > _MOST_BYTES:
+        what = f"The arguments take more than {_MOST_BYTES:,} bytes."
+        raise BadArgumentsError(what, next_step=f"{_NOTHING} Store the body elsewhere and pass a reference.")
+    return body
+
+
+def _text(body: bytes, where: str) -> str:
+    try:
+        return body.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        what = f"What {where} holds is not UTF-8 text (byte {error.start})."
+        raise BadArgumentsError(what, next_step=f"{_NOTHING} Save it as UTF-8.") from None
+
+
+def _object(body: str, where: str) -> dict[str, object]:
+    try:
+        value: object = json.loads(body, parse_constant=_no_constant, object_pairs_hook=_no_repeats)
+    except json.JSONDecodeError as error:
+        what = f"What {where} holds is not JSON: {error.msg} at line {error.lineno}, column {error.colno}."
+        raise BadArgumentsError(what, next_step=f"{_NOTHING} Correct it; keys and text need double quotes.") from None
+    except RecursionError:
+        raise BadArgumentsError("The JSON is nested too deep.", next_step=f"{_NOTHING} Flatten it.") from None
+    except ValueError as error:
+        raise BadArgumentsError(f"The JSON cannot be taken: {error}.", next_step=f"{_NOTHING} Correct it.") from None
+    if not isinstance(value, dict):
+        what = f"The JSON is {_kind(value)}, not an object with the parameters' names."
+        raise BadArgumentsError(what, next_step=f"{_NOTHING} Write {{\"parameter\": value}}.")
+    return value
+
+
+def _no_constant(word: str) -> object:
+    what = f"{word} is not a JSON number"
+    raise ValueError(what)
+
+
+def _no_repeats(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        what = "an object has a key twice"
+        raise ValueError(what)
+    return found
+
+
+def _kind(value: object) -> str:
+    names = {list: "a list", str: "text", bool: "true or false", int: "a number", float: "a number"}
+    return names.get(type(value), "null")

@@ -1,0 +1,47 @@
+"""`mycelium workers`: lists the sessions that are open."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from .jobs import connected
+from .options import AsJson, Namespace, Url
+from .output import duration, print_json, print_table, run
+
+
+def workers(url: Url = None, namespace: Namespace = "mycelium", as_json: AsJson = False) -> None:  # noqa: FBT002 - an option
+    """List the workers that hold a session."""
+    run(_workers(url=url, namespace=namespace, as_json=as_json), as_json=as_json)
+
+
+async def _workers(*, url: str | None, namespace: str, as_json: bool) -> None:
+    from ..ledger.listing import list_sessions, read_now_ms  # noqa: PLC0415 - help and completion come without it
+
+    async with connected(url, namespace) as store:
+        lines = await list_sessions(store)
+        now_ms = await read_now_ms(store)
+    if as_json:
+        told = [dataclasses.asdict(line) | {"lapsed": line.deadline_ms <= now_ms} for line in lines]
+        print_json({"workers": told, "now_ms": now_ms})
+        return
+    rows = [
+        (
+            line.name or "-",
+            line.session_id[:8],
+            duration(now_ms - line.opened_ms),
+            f"{duration(now_ms - line.renewed_ms)} ago",
+            f"in {duration(line.deadline_ms - now_ms)}" if line.deadline_ms > now_ms else "LAPSED",
+            line.held,
+            *[_count(line.info.get(fact)) for fact in ("hosts", "slots", "tools")],
+            f"{line.info.get('host', '-')}:{line.info.get('pid', '-')}",
+        )
+        for line in lines
+    ]
+    columns = ("name", "session", "age", "renewed", "lapses", "held", "hosts", "slots", "tools", "process")
+    print_table(columns, rows, empty=f"No workers in namespace {namespace!r}.")
+
+
+def _count(fact: object) -> object:
+    if isinstance(fact, (list, dict)):
+        return len(fact)
+    return "-" if fact is None else fact

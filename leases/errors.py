@@ -1,0 +1,192 @@
+"""The one tree of errors: every refusal says what happened, how the transition stands, and what to do next."""
+
+from __future__ import annotations
+
+
+class MyceliumError(Exception):
+    """Root of every error that this package raises.
+
+    Attributes:
+        what: one sentence: what happened.
+        state: how the transition stands now (a state word), or None where no transition is concerned.
+        next_step: one sentence: what to do next.
+    """
+
+    def __init__(self, what: str, *, next_step: str, state: str | None = None) -> None:
+        self.what = what
+        self.state = state
+        self.next_step = next_step
+        super().__init__(what, next_step, state)
+
+    def __str__(self) -> str:
+        standing = f" The transition is {self.state}." if self.state else ""
+        return f"{self.what}{standing} {self.next_step}"
+
+
+class SettingsError(MyceliumError):
+    """Settings contradict each other, or one is out of its range. Nothing was started."""
+
+
+# ── the server ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class ServerError(MyceliumError):
+    """The Redis or Valkey server did not do what was asked."""
+
+
+class ServerUnavailableError(ServerError):
+    """The server cannot be reached, or refuses for now. The command did not run."""
+
+
+class ReplyLostError(ServerError):
+    """A command was sent and its reply never came: it ran zero, one or more times (S1)."""
+
+
+class ServerUnfitError(ServerError):
+    """The server answers, but may not hold a ledger: a replica, an evicting policy, a version too old."""
+
+
+class ServerBinaryMissingError(ServerError):
+    """No server binary was found for the embedded server."""
+
+
+class ScriptError(ServerError):
+    """A script failed in the server: a defect of ours, or a key edited by hand. Never retried blindly."""
+
+
+class EpochChangedError(ServerError):
+    """The data set is not the one that this holder opened its session in: history may have been lost."""
+
+
+# ── the lease ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class LeaseError(MyceliumError):
+    """The caller may not act (any more)."""
+
+
+class SessionLostError(LeaseError):
+    """The session has ended: nothing that it held can be dispatched or marked by it."""
+
+
+class StaleFenceError(LeaseError):
+    """The attempt is not the current one of its transition: its write was refused and changed nothing."""
+
+
+class NotTrustedError(LeaseError):
+    """The holder's own deadline has passed: it starts no dispatch until it has renewed."""
+
+
+# ── the call, at submit ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class BadCallError(MyceliumError):
+    """The call was refused before anything was written."""
+
+
+class UnknownToolError(BadCallError):
+    """No tool of that name is known here."""
+
+
+class BadArgumentsError(BadCallError):
+    """The arguments are not JSON, do not fit the tool's signature, or have no canonical form (K2)."""
+
+
+class PayloadTooLargeError(BadCallError):
+    """Arguments or identity are above the limit."""
+
+
+class IdentityConflictError(BadCallError):
+    """The same request id names another effect: other arguments, tool, class or scope (K3)."""
+
+
+class ToolDeclarationError(BadCallError):
+    """A tool was declared with a binding that cannot hold."""
+
+
+# ── the outcome ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class OutcomeError(MyceliumError):
+    """The job ended, or waits, without a result to give.
+
+    Attributes:
+        request_id: the transition.
+        cause: the error class the tool or provider named, or a reason word; never arguments or results.
+        detail: the message that came with it.
+    """
+
+    def __init__(  # noqa: PLR0913 - an outcome is told whole or not at all
+        self, what: str, *, next_step: str, state: str, request_id: str, cause: str = "", detail: str = ""
+    ) -> None:
+        self.request_id = request_id
+        self.cause = cause
+        self.detail = detail
+        super().__init__(what, next_step=next_step, state=state)
+
+
+class JobFailedError(OutcomeError):
+    """No effect exists and none can still arrive."""
+
+
+class JobUnknownError(OutcomeError):
+    """The effect may exist. It is never retried by guess: a reconciler or a person settles it."""
+
+
+class JobCancelledError(OutcomeError):
+    """Never dispatched."""
+
+
+class JobDeadError(OutcomeError):
+    """Attempts or deaths are used up."""
+
+
+class ResultTimeoutError(MyceliumError):
+    """The wait ended before the job did. The job goes on: nothing was written to it."""
+
+
+class JobNotFoundError(MyceliumError):
+    """No transition of that request id is on record. This is not proof that its effect never happened."""
+
+
+# ── inside a tool ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class NotExecuted(MyceliumError):  # noqa: N818 - a verdict that a tool raises, not a fault
+    """Raised by a tool to prove that its effect did not happen and cannot still arrive.
+
+    Raise it for a refusal that the provider documents as "not done". A timeout is never one.
+    """
+
+    def __init__(self, why: str) -> None:
+        super().__init__(why, next_step="The failure is final; submit a new request id to try again.")
+
+    def __str__(self) -> str:
+        return self.what
+
+
+class BoundaryError(MyceliumError):
+    """A mark was refused: the effect must not start."""
+
+
+# ── the actor runtime ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class ActorError(MyceliumError):
+    """An actor could not take or answer a message."""
+
+
+class MailboxFullError(ActorError):
+    """The mailbox is at its bound: the sender must slow down."""
+
+
+class ActorStoppedError(ActorError):
+    """The actor has stopped: the message was not handled."""
+
+
+class AskTimeoutError(ActorError):
+    """No answer within the deadline: the message may still be handled."""
+
+
+class EscalationError(ActorError):
+    """A supervisor used up its restart intensity and gives the failure to its own supervisor."""

@@ -1,0 +1,151 @@
+-- The record of one transition: how it is read, how it moves, and who is told.
+
+local FIELDS = {
+  'state', 'fence', 'tool', 'class', 'mode', 'boundary', 'session', 'n', 'attempts', 'fails', 'deaths',
+  'max_attempts', 'max_deaths', 'keep', 'keep_result', 'waiters', 'effect', 'op', 'first', 'epoch',
+}
+local TERMINAL = {completed = true, failed = true, cancelled = true, dead = true}
+local REPEATABLE = {read = true, idempotent_mutate = true}
+local HISTORY = 64
+local EVENTS = 100000
+
+local deltas, counts, moves, notices, spent = {}, {}, {}, {}, {}
+local bell_rings = false
+
+local function count(name, by)
+  counts[name] = (counts[name] or 0) + (by or 1)
+end
+
+-- Reads a row, or says why not: a missing row is never "free", and a row that no script of ours wrote is never acted on.
+local function read(id)
+  local raw = redis.pcall('HMGET', row_key(id), unpack(FIELDS))
+  if raw.err then return nil, 'corrupt' end
+  local r = {id = id}
+  for at, field in ipairs(FIELDS) do r[field] = raw[at] end
+  if not r.state then
+    if redis.call('EXISTS', row_key(id)) == 0 then return nil, 'missing' end
+    return nil, 'corrupt'
+  end
+  for _, field in ipairs({'n', 'attempts', 'fails', 'deaths', 'max_attempts', 'max_deaths'}) do
+    r[field] = tonumber(r[field])
+    if not r[field] then return nil, 'corrupt' end
+  end
+  if not (r.fence and r.tool and r.class and r.mode and r.boundary and r.keep and r.keep_result) then
+    return nil, 'corrupt'
+  end
+  return r
+end
+
+local function history(r, what, why, write)
+  r.n = r.n + 1
+  write[#write + 1] = 'n'
+  write[#write + 1] = digits(r.n)
+  write[#write + 1] = 'h' .. digits(r.n)
+  write[#write + 1] = digits(now_ms) .. ' ' .. what .. ' ' .. r.fence .. ' ' .. why
+end
+
+-- Moves a row to a state and remembers the move for `flush`; terminal rows get their TTL here and nowhere else.
+local function move(r, to, why, changes)
+  local from = r.state
+  local write = {'state', to}
+  for field, value in pairs(changes or {}) do
+    write[#write + 1] = field
+    write[#write + 1] = value
+    r[field] = value
+  end
+  history(r, to, why, write)
+  redis.call('HSET', row_key(r.id), unpack(write))
+  if r.n > HISTORY then redis.call('HDEL', row_key(r.id), 'h' .. digits(r.n - HISTORY)) end
+  r.state = to
+  if from ~= to then
+    if from then deltas[from] = (deltas[from] or 0) - 1 end
+    deltas[to] = (deltas[to] or 0) + 1
+  end
+  moves[#moves + 1] = table.concat({r.id, from or '', to, r.fence, why}, '\t')
+  if TERMINAL[to] then
+    redis.call('PEXPIRE', row_key(r.id), r.keep)
+    if to == 'completed' then
+      spent[#spent + 1] = args_key(r.id)
+    else
+      redis.call('PEXPIRE', args_key(r.id), r.keep)
+    end
+  end
+  if (TERMINAL[to] or to == 'unknown') and r.waiters and r.waiters ~= '' then
+    for client in string.gmatch(r.waiters, '%S+') do
+      notices[client] = notices[client] or {}
+      table.insert(notices[client], r.id)
+    end
+  end
+end
+
+-- Appends a fact that changes no state: a refused write of an old attempt, a contradiction of a final state.
+local function note(r, why)
+  -- Sent again after a lost reply, the same fact is noted once.
+  local last = redis.call('HGET', row_key(r.id), 'h' .. digits(r.n))
+  if last and string.sub(last, -#why) == why then return end
+  local write = {}
+  history(r, 'note', why, write)
+  redis.call('HSET', row_key(r.id), unpack(write))
+end
+
+local function make_ready(r, why, changes)
+  changes = changes or {}
+  changes.session = ''
+  move(r, 'ready', why, changes)
+  redis.call('RPUSH', ready_key(r.tool), r.id)
+  bell_rings = true
+end
+
+local function make_unknown(r, why, changes)
+  changes = changes or {}
+  changes.session = ''
+  changes.unknown_ms = digits(now_ms)
+  changes.asks = '0'
+  move(r, 'unknown', why, changes)
+  redis.call('ZADD', unknown_key(r.tool), digits(now_ms), r.id)
+  count('unknown')
+end
+
+local function finish(r, to, why, body, changes)
+  changes = changes or {}
+  changes.session = ''
+  if body ~= '' then redis.call('SET', result_key(r.id), body, 'PX', r.keep_result) end
+  move(r, to, why, changes)
+  count(to)
+end
+
+-- What becomes of a row whose holder ended (design: "Session lost while attempting"). `history_lost` says that a mark may have
+-- been written and forgotten, so that an unmarked row proves nothing.
+local function lose(r, why, ended, history_lost)
+  r.deaths = r.deaths + 1
+  local changes = {deaths = digits(r.deaths), ended = ended}
+  local worn_out = r.deaths >= r.max_deaths
+  local unsent = r.state == 'claimed' or r.boundary == 'not_crossed'
+  if r.class == 'read' or (unsent and not history_lost) then
+    if worn_out then
+      finish(r, 'dead', why, '', changes)
+    else
+      make_ready(r, why, changes)
+    end
+  elseif r.class == 'idempotent_mutate' and not worn_out then
+    make_ready(r, why, changes)
+  else
+    make_unknown(r, why, changes)
+  end
+end
+
+-- Writes what was gathered: one command a counter, one event a call, one message a client, whatever the number of rows.
+local function flush()
+  for state, by in pairs(deltas) do
+    if by ~= 0 then redis.call('HINCRBY', states_key(), state, by) end
+  end
+  for name, by in pairs(counts) do redis.call('HINCRBY', counters_key(), name, by) end
+  if #spent > 0 then redis.call('UNLINK', unpack(spent)) end
+  if #moves > 0 then
+    local seq = digits(redis.call('HINCRBY', meta_key(), 'seq', 1))
+    redis.call('XADD', events_key(), 'MAXLEN', '~', EVENTS, '*',
+      'seq', seq, 'at', digits(now_ms), 'moves', table.concat(moves, '\n'))
+  end
+  for client, ids in pairs(notices) do redis.call('PUBLISH', settled_key(client), table.concat(ids, '\t')) end
+  if bell_rings then redis.call('PUBLISH', bell_key(), '1') end
+end

@@ -1,0 +1,73 @@
+-- How one attempt ends. `judge` only reads and says what will be done; `settle` then does it.
+
+-- A settlement that was applied and whose reply was lost finds its own trace: the answer is the same, and nothing changes.
+local AGAIN = {
+  completed = {completed = true},
+  failed = {failed = true, dead = true},
+  unknown = {unknown = true},
+  released = {ready = true, unknown = true},
+  retry = {ready = true, delayed = true, dead = true, unknown = true},
+  died = {ready = true, unknown = true, dead = true},
+}
+
+-- Answers a reply word, and what to do: true to settle, 'ended' to record that much, false for nothing.
+local function judge(r, fence, verb, session)
+  if r.fence ~= fence or not AGAIN[verb] then return 'stale', false end
+  if r.state == 'attempting' or r.state == 'claimed' then
+    if r.session ~= session then return 'stale', false end
+    -- No result without a recorded decision: such a body never had leave to run.
+    if r.state == 'claimed' and verb == 'completed' then return 'stale', false end
+    return 'settled', true
+  end
+  if r.state == 'unknown' and (verb == 'completed' or verb == 'failed') then return 'late', true end
+  -- A holder that was taken for lost tells that its attempt is over: it can send no more, which a verdict may need to know.
+  if r.state == 'unknown' and AGAIN[verb].unknown then return 'settled', 'ended' end
+  if AGAIN[verb][r.state] then return 'settled', false end
+  return 'stale', false
+end
+
+local function fail_again(r, error, delay_ms, boundary)
+  local safe = REPEATABLE[r.class] or boundary == 'not_crossed'
+  if not safe then return make_unknown(r, 'retry-unsafe', {ended = '1', error = error}) end
+  r.fails = r.fails + 1
+  local changes = {fails = digits(r.fails), error = error, session = ''}
+  if r.fails >= r.max_attempts then return finish(r, 'dead', 'attempts', '', changes) end
+  count('retried')
+  if delay_ms <= 0 then return make_ready(r, 'retry', changes) end
+  move(r, 'delayed', 'retry', changes)
+  redis.call('ZADD', delayed_key(), digits(now_ms + delay_ms), r.id)
+end
+
+local function release(r, boundary)
+  if not REPEATABLE[r.class] and boundary ~= 'not_crossed' then
+    return make_unknown(r, 'release-unsafe', {ended = '1'})
+  end
+  r.attempts = r.attempts - 1
+  make_ready(r, 'released', {attempts = digits(r.attempts)})
+  count('released')
+end
+
+local function settle(r, verb, error, delay_ms, boundary, ref, body)
+  if verb == 'ended' then return redis.call('HSET', row_key(r.id), 'ended', '1') end
+  -- A mark may be further than this settlement knows, and a boundary only moves forward; but whoever gives back unstarted work
+  -- says that nothing was sent, mark or no mark, and only the holder can know that.
+  if verb ~= 'released' and r.boundary ~= 'not_crossed' and boundary == 'not_crossed' then boundary = r.boundary end
+  if r.state == 'unknown' then redis.call('ZREM', unknown_key(r.tool), r.id) end
+  local changes = {boundary = boundary, ended = '1'}
+  if ref ~= '' then changes.ref = ref end
+  if error ~= '' then changes.error = error end
+  if verb == 'completed' then
+    if r.class ~= 'read' then changes.boundary = 'crossed' end
+    return finish(r, 'completed', 'settled', body, changes)
+  end
+  if verb == 'failed' then return finish(r, 'failed', 'settled', body, changes) end
+  if verb == 'released' then return release(r, boundary) end
+  if verb == 'retry' then return fail_again(r, error, delay_ms, boundary) end
+  r.boundary = boundary
+  if verb == 'died' then
+    count('host_deaths')
+    return lose(r, 'host-died', '1', false)
+  end
+  if body ~= '' then redis.call('SET', result_key(r.id), body, 'PX', r.keep_result) end
+  make_unknown(r, 'settled', changes)
+end

@@ -1,0 +1,38 @@
+-- Record the decision and the point of no return of attempts, before their first byte leaves.
+-- ARGV  session epoch:digits
+-- EACH  item: id fence:digits boundary ref
+-- REPLY ok lost epoch marked stale missing corrupt
+-- WRITES row meta states counters events
+-- INCLUDE prelude keys record
+if redis.call('HGET', meta_key(), 'epoch') ~= epoch then return {'epoch'} end
+local deadline = redis.call('ZSCORE', sessions_key(), session)
+if not deadline or tonumber(deadline) <= now_ms or redis.call('HGET', session_key(session), 'dead') then
+  return {'lost'}
+end
+
+local RANK = {not_crossed = 0, maybe_crossed = 1, crossed = 2}
+
+local function mark(r, boundary, ref)
+  local changes = {}
+  local forward = RANK[boundary] > RANK[r.boundary]
+  if forward then changes.boundary = boundary end
+  if ref ~= '' then changes.ref = ref end
+  -- The provider's key window runs from the first dispatch of all, not from this attempt's.
+  if forward and not r.first then changes.first = digits(now_ms) end
+  if not next(changes) then return end
+  move(r, 'attempting', forward and boundary or 'ref', changes)
+  if boundary == 'maybe_crossed' and forward then count('marked') end
+end
+
+local reply = {'ok'}
+for id, fence, boundary, ref in each(item) do
+  local r, word = read(id)
+  if r then
+    local mine = r.fence == fence and r.session == session and (r.state == 'claimed' or r.state == 'attempting')
+    word = mine and 'marked' or 'stale'
+    if mine then mark(r, boundary, ref) else count('fences_refused') end
+  end
+  reply[#reply + 1] = word
+end
+flush()
+return reply

@@ -1,0 +1,128 @@
+-- One turn of a worker: settle what ended, then claim up to the free slots, in one step.
+-- ARGV  session epoch:digits lane op slots:int
+-- EACH  ended: id fence:digits verb error delay_ms:int boundary ref body
+-- EACH  known: tool
+-- REPLY ok lost epoch settled late stale missing corrupt
+-- WRITES row args result ready delayed unknown held session meta states counters events
+-- INCLUDE prelude keys record settle
+
+-- ── check: nothing is written up to here ──
+local verdicts, moving, leaving = {}, {}, {}
+for id, fence, verb, error, delay_ms, boundary, ref, body in each(ended) do
+  local r, why = read(id)
+  local word, moves_row = why, false
+  if r then word, moves_row = judge(r, fence, verb, session) end
+  verdicts[#verdicts + 1] = word
+  if moves_row == 'ended' then
+    moving[#moving + 1] = {r, 'ended'}
+  elseif moves_row then
+    moving[#moving + 1] = {r, verb, error, tonumber(delay_ms), boundary, ref, body}
+  elseif word == 'stale' then
+    moving[#moving + 1] = {r, nil, verb, fence}
+  end
+  -- What is refused while it is still this holder's stays held, so that it is found when the session ends.
+  local kept = word == 'stale' and r.fence == fence and r.session == session
+  if not kept then leaving[#leaving + 1] = id end
+end
+
+local word = 'ok'
+local deadline = redis.call('ZSCORE', sessions_key(), session)
+if redis.call('HGET', meta_key(), 'epoch') ~= epoch then
+  word = 'epoch'
+elseif not deadline or tonumber(deadline) <= now_ms or redis.call('HGET', session_key(session), 'dead') then
+  word = 'lost'
+end
+
+-- ── settle ──
+-- HDEL first: it needs no memory, and once a script has written, a full server lets it write on. A settlement must never fail
+-- for want of memory. A row that another attempt holds is only forgotten here, never touched.
+if #leaving > 0 then redis.call('HDEL', held_key(session), unpack(leaving)) end
+local done = {}
+for _, m in ipairs(moving) do
+  local r, verb = m[1], m[2]
+  if verb == nil then
+    note(r, 'refused-' .. m[3] .. '-' .. m[4])
+    count('fences_refused')
+  elseif not done[r.id] then
+    done[r.id] = true
+    settle(unpack(m))
+  end
+end
+
+local reply = {word, digits(now_ms), #verdicts}
+for _, verdict in ipairs(verdicts) do reply[#reply + 1] = verdict end
+
+-- ── claim ──
+local function grant(r, fence)
+  local decided = r.mode ~= 'automatic'
+  r.fence = fence
+  r.attempts = r.attempts + 1
+  -- A class that marks nothing, or a tool that marks for itself, has its decision with the claim; for all others the decision
+  -- comes with the mark, so that a death before it leaves a row that is simply ready again.
+  move(r, decided and 'attempting' or 'claimed', 'claim', {
+    fence = fence, session = session, attempts = digits(r.attempts), boundary = 'not_crossed', ended = '0', epoch = epoch,
+  })
+end
+
+local function tell(r, body)
+  for _, value in ipairs({r.id, r.fence, digits(r.attempts), r.tool, r.class, r.mode, r.effect, r.first or '', body or ''}) do
+    reply[#reply + 1] = value
+  end
+end
+
+-- The reply to this very turn was lost: the same grants again, as far as they still stand.
+local function tell_again(got)
+  for fence, id in string.gmatch(got, '(%d+)\t([^\n]+)') do
+    local r = read(id)
+    if r and r.fence == fence and r.session == session then tell(r, redis.call('GET', args_key(id))) end
+  end
+end
+
+-- Ids of rows that left `ready` some other way are dropped here; the bound keeps a turn short whatever lies in a list.
+local function take()
+  local taken, seen, left = {}, {}, slots
+  for tool in each(known) do
+    for _ = 1, 4 do
+      local ids = left > 0 and redis.call('LPOP', ready_key(tool), left)
+      if not ids or #ids == 0 then break end
+      for _, id in ipairs(ids) do
+        local r, why = read(id)
+        if r and r.state == 'ready' and r.tool == tool and not seen[id] then
+          seen[id] = true
+          taken[#taken + 1] = r
+          left = left - 1
+        elseif why == 'corrupt' then
+          count('corrupt')
+        end
+      end
+    end
+    if left == 0 then break end
+  end
+  return taken
+end
+
+local function claim()
+  local taken = take()
+  if #taken == 0 then return end
+  local fence = redis.call('HINCRBY', meta_key(), 'fence', #taken) - #taken
+  local holding, bodies, got = {}, {}, {}
+  for at, r in ipairs(taken) do
+    grant(r, digits(fence + at))
+    holding[#holding + 1] = r.id
+    holding[#holding + 1] = r.fence
+    bodies[at] = args_key(r.id)
+    got[at] = r.fence .. '\t' .. r.id
+  end
+  redis.call('HSET', held_key(session), unpack(holding))
+  redis.call('HSET', session_key(session), 'op' .. lane, op, 'got' .. lane, table.concat(got, '\n'))
+  count('claimed', #taken)
+  bodies = redis.call('MGET', unpack(bodies))
+  for at, r in ipairs(taken) do tell(r, bodies[at]) end
+end
+
+if word == 'ok' and slots > 0 then
+  local last = redis.call('HMGET', session_key(session), 'op' .. lane, 'got' .. lane)
+  if last[1] == op then tell_again(last[2]) else claim() end
+end
+flush()
+return reply

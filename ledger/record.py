@@ -1,0 +1,190 @@
+"""The record of one transition as people and waiters read it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ..leases.errors import JobNotFoundError, ScriptError
+from ..leases.store import Store
+from .replies import integer, raw, text
+from .states import Boundary, EffectClass, State
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One line of a transition's own history; `number` has no gaps.
+
+    Attributes:
+        number: from 1.
+        at_ms: server milliseconds.
+        what: the state it came to, or `note` for a fact that changed no state.
+        fence: digits: the attempt that it belongs to.
+        why: what moved it.
+    """
+
+    number: int
+    at_ms: int
+    what: str
+    fence: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """One transition, read whole.
+
+    Attributes:
+        request_id: its storage identity.
+        effect_id: its dedupe identity.
+        tool: the tool's name.
+        effect_class: as it was submitted.
+        state: where it stands.
+        boundary: how far its current attempt may have come.
+        fence: digits: its current attempt.
+        session: who holds it; empty when nobody does.
+        attempts: grants that were charged.
+        fails: failures of a repeatable tool.
+        deaths: hosts or sessions that ended under it.
+        error: class name of the last error, or a reason word.
+        ref: the provider's handle of the operation.
+        evidence: what the verdict rested on.
+        said: why the provider could not say, when it was asked last.
+        run_id: the agent's run.
+        step: the model turn.
+        tool_call_id: the model's own id: a hint.
+        created_ms: server milliseconds.
+        history: its own short history, oldest first.
+    """
+
+    request_id: str
+    effect_id: str
+    tool: str
+    effect_class: EffectClass
+    state: State
+    boundary: Boundary
+    fence: str
+    session: str
+    attempts: int
+    fails: int
+    deaths: int
+    error: str
+    ref: str
+    evidence: str
+    said: str
+    run_id: str
+    step: str
+    tool_call_id: str
+    created_ms: int
+    history: tuple[Entry, ...] = field(default=())
+
+    @property
+    def changed_ms(self) -> int:
+        """Server milliseconds of its last entry."""
+        return self.history[-1].at_ms if self.history else self.created_ms
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a transition has no result, in the words of the tool or provider.
+
+    Attributes:
+        error: class name, or a reason word.
+        detail: the message; it may hold what the tool put in it.
+    """
+
+    error: str
+    detail: str
+
+    def body(self) -> bytes:
+        """As it is stored in place of a result."""
+        return json.dumps({"error": self.error, "detail": self.detail}, ensure_ascii=False).encode()
+
+    @classmethod
+    def read(cls, body: bytes, error: str) -> Failure:
+        """Read what was stored; a body that is gone leaves the class name."""
+        try:
+            told = json.loads(body) if body else {}
+        except ValueError:
+            told = {}
+        if not isinstance(told, dict):
+            told = {}
+        return cls(str(told.get("error", error)), str(told.get("detail", "")))
+
+
+async def read_record(store: Store, request_id: str) -> Record:
+    """Read one transition.
+
+    Raises:
+        JobNotFoundError: nothing is on record under this id.
+        ScriptError: the row was not written by this product.
+        ServerError: the server could not be asked.
+    """
+    fields = _mapping(await store.calls.read("HGETALL", store.keys.row(request_id)))
+    if not fields:
+        what = f"No transition {request_id!r} is on record in namespace {store.keys.namespace!r}."
+        next_step = "Check the id and the namespace. That nothing is on record does not prove that the effect never happened."
+        raise JobNotFoundError(what, next_step=next_step)
+    try:
+        return _record(request_id, fields)
+    except (KeyError, ValueError) as broken:
+        what = f"The record of {request_id!r} is corrupt: it was not written by this product."
+        raise ScriptError(what, next_step="It never runs as it is. Look at the key by hand.") from broken
+
+
+async def read_states(store: Store, request_ids: Sequence[str]) -> list[State | None]:
+    """Read where transitions stand; None: not on record."""
+    states: list[State | None] = []
+    for request_id in request_ids:
+        value = await store.calls.read("HGET", store.keys.row(request_id), "state")
+        states.append(State(text(value)) if value is not None else None)
+    return states
+
+
+async def read_body(store: Store, request_id: str) -> bytes | None:
+    """Read the result body; None: there is none, or its retention is over."""
+    value = await store.calls.read("GET", store.keys.result(request_id))
+    return None if value is None else raw(value)
+
+
+def _record(request_id: str, fields: Mapping[str, str]) -> Record:
+    return Record(
+        request_id=request_id,
+        effect_id=fields["effect"],
+        tool=fields["tool"],
+        effect_class=EffectClass(fields["class"]),
+        state=State(fields["state"]),
+        boundary=Boundary(fields["boundary"]),
+        fence=fields["fence"],
+        session=fields.get("session", ""),
+        attempts=int(fields["attempts"]),
+        fails=int(fields["fails"]),
+        deaths=int(fields["deaths"]),
+        error=fields.get("error", ""),
+        ref=fields.get("ref", ""),
+        evidence=fields.get("evidence", ""),
+        said=fields.get("said", ""),
+        run_id=fields.get("run", ""),
+        step=fields.get("step", ""),
+        tool_call_id=fields.get("call", ""),
+        created_ms=integer(fields.get("created_ms", "")),
+        history=tuple(_history(fields)),
+    )
+
+
+def _history(fields: Mapping[str, str]) -> list[Entry]:
+    numbers = sorted(int(name[1:]) for name in fields if name[0] == "h" and name[1:].isdigit())
+    entries: list[Entry] = []
+    for number in numbers:
+        at_ms, what, fence, why = fields[f"h{number}"].split(" ", 3)
+        entries.append(Entry(number, int(at_ms), what, fence, why))
+    return entries
+
+
+def _mapping(reply: object) -> dict[str, str]:
+    if isinstance(reply, Mapping):
+        return {text(name): text(value) for name, value in reply.items()}
+    if isinstance(reply, list):
+        return {text(reply[at]): text(reply[at + 1]) for at in range(0, len(reply), 2)}
+    return {}

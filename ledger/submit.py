@@ -1,0 +1,183 @@
+"""Records intended effects and queues them: the only way in."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import StrEnum
+from typing import NamedTuple
+
+from ..leases.channel import Channel
+from ..leases.errors import EpochChangedError, IdentityConflictError, ScriptError
+from ..leases.scripts import scripted
+from .binding import Binding
+from .identity import Identity
+from .replies import text, words
+from .states import State
+
+BATCH = 100
+"""Jobs in one script call: a hundred small rows keep the server busy for about two milliseconds."""
+
+
+class SubmitReply(StrEnum):
+    """What the store says of a submitted batch, and of each job in it."""
+
+    OK = "ok"
+    """The batch was looked at; a word for each job follows."""
+    EPOCH = "epoch"
+    """The data set was never founded, or was emptied."""
+    CREATED = "created"
+    """A new transition, recorded and queued."""
+    JOINED = "joined"
+    """The same effect is already on record."""
+    CONFLICT = "conflict"
+    """The request id names another effect."""
+    CORRUPT = "corrupt"
+    """The row is not what a script of ours writes."""
+
+
+class JobItem(NamedTuple):
+    """One intended effect, as `submit.lua` takes it."""
+
+    id: str
+    effect: str
+    tool: str
+    effect_class: str
+    mode: str
+    max_attempts: int
+    max_deaths: int
+    delay_ms: int
+    keep: int
+    keep_result: int
+    run: str
+    step: str
+    call: str
+    body: bytes
+
+
+@scripted("mycelium.ledger", "submit", SubmitReply)
+def submit_script(*, op: str, client: str, job: Sequence[JobItem]) -> None:
+    """Stub of `submit.lua`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retention:
+    """How long what ended is kept.
+
+    Attributes:
+        row: the ledger row: the window in which a repeated call is answered from the record.
+        result: the result body.
+    """
+
+    row: timedelta = timedelta(days=7)
+    result: timedelta = timedelta(days=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Intent:
+    """One intended effect, ready to be recorded.
+
+    Attributes:
+        identity: what it is known by, and its canonical arguments.
+        tool: the tool's name.
+        binding: the tool's declared facts.
+        run_id: the agent's run, for people.
+        step: the model turn, for people.
+        tool_call_id: the model's own id of the call: a hint for people, never an identity.
+        delay_s: seconds before it may run.
+        retention: how long it is kept after its end.
+    """
+
+    identity: Identity
+    tool: str
+    binding: Binding
+    run_id: str | None = None
+    step: int | None = None
+    tool_call_id: str | None = None
+    delay_s: float = 0.0
+    retention: Retention = Retention()
+
+    def item(self) -> JobItem:
+        """The arguments of the script."""
+        binding = self.binding
+        return JobItem(
+            id=self.identity.request_id,
+            effect=self.identity.effect_id,
+            tool=self.tool,
+            effect_class=binding.effect_class,
+            mode=str(binding.boundary_mode),
+            max_attempts=binding.max_attempts,
+            max_deaths=binding.max_deaths,
+            delay_ms=max(0, round(self.delay_s * 1000)),
+            keep=round(self.retention.row.total_seconds() * 1000),
+            keep_result=round(self.retention.result.total_seconds() * 1000),
+            run=self.run_id or "",
+            step="" if self.step is None else str(self.step),
+            call=self.tool_call_id or "",
+            body=self.identity.args,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Submitted:
+    """How one intent was taken.
+
+    Attributes:
+        request_id: the transition.
+        created: False when the same effect was already on record.
+        state: its state then.
+    """
+
+    request_id: str
+    created: bool
+    state: State
+
+
+async def submit(
+    calls: Channel, intents: Sequence[Intent], *, client_id: str = ""
+) -> list[Submitted | IdentityConflictError | ScriptError]:
+    """Record and queue intents, a script call a hundred, in order.
+
+    Args:
+        calls: the channel for job traffic.
+        intents: the intended effects.
+        client_id: who is told when they end; empty: nobody.
+
+    Returns:
+        One entry an intent. A conflict or a corrupt row is an entry, not a raise: the other intents of the batch were taken.
+
+    Raises:
+        EpochChangedError: the data set is not founded; nothing was written.
+        ServerError: the server could not be asked.
+    """
+    taken: list[Submitted | IdentityConflictError | ScriptError] = []
+    for at in range(0, len(intents), BATCH):
+        taken.extend(await _submit_batch(calls, intents[at : at + BATCH], client_id))
+    return taken
+
+
+async def _submit_batch(
+    calls: Channel, batch: Sequence[Intent], client_id: str
+) -> list[Submitted | IdentityConflictError | ScriptError]:
+    command = submit_script(op=uuid.uuid4().hex, client=client_id, job=[intent.item() for intent in batch])
+    word, *rest = words(await calls.run(command))
+    if word == SubmitReply.EPOCH:
+        what = "The server holds no ledger of this namespace any more: it was emptied."
+        raise EpochChangedError(what, next_step="Nothing was submitted. Connect again; ask what happened to the data.")
+    return [
+        _taken(intent, SubmitReply(text(rest[2 * at])), text(rest[2 * at + 1])) for at, intent in enumerate(batch)
+    ]
+
+
+def _taken(intent: Intent, word: SubmitReply, state: str) -> Submitted | IdentityConflictError | ScriptError:
+    request_id = intent.identity.request_id
+    if word is SubmitReply.CONFLICT:
+        what = f"Request id {request_id!r} is already the identity of another effect: another tool, class or arguments."
+        next_step = "Nothing was submitted for it. Use a new request id for a new intent, or repeat the first call unchanged."
+        return IdentityConflictError(what, state=state, next_step=next_step)
+    if word is SubmitReply.CORRUPT:
+        what = f"The record of request id {request_id!r} was not written by this product."
+        return ScriptError(what, next_step="Nothing was submitted for it. Look at the key by hand before anything runs.")
+    return Submitted(request_id, word is SubmitReply.CREATED, State(state))

@@ -1,0 +1,206 @@
+"""One turn of a worker: settles what ended and claims what is ready, in one call."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple
+
+from ..leases.channel import Channel
+from ..leases.scripts import scripted
+from .replies import integer, raw, text, words
+from .states import Boundary, BoundaryMode, EffectClass, Settle, Settled
+
+
+class TurnReply(StrEnum):
+    """What the store says of a turn, and of each settlement in it."""
+
+    OK = "ok"
+    """The session stands; what was free was claimed for."""
+    LOST = "lost"
+    """The session has ended: settlements were judged, nothing was claimed."""
+    EPOCH = "epoch"
+    """The data set changed: settlements were judged, nothing was claimed."""
+    SETTLED = "settled"
+    """See `Settled`."""
+    LATE = "late"
+    """See `Settled`."""
+    STALE = "stale"
+    """See `Settled`."""
+    MISSING = "missing"
+    """See `Settled`."""
+    CORRUPT = "corrupt"
+    """See `Settled`."""
+
+
+class EndedItem(NamedTuple):
+    """How one attempt ended, as `turn.lua` takes it."""
+
+    id: str
+    fence: str
+    verb: str
+    error: str
+    delay_ms: int
+    boundary: str
+    ref: str
+    body: bytes
+
+
+class KnownItem(NamedTuple):
+    """A tool that the worker can run."""
+
+    tool: str
+
+
+@scripted("mycelium.ledger", "turn", TurnReply)
+def turn_script(
+    *, session: str, epoch: int, lane: int, op: str, slots: int, ended: Sequence[EndedItem], known: Sequence[KnownItem]
+) -> None:
+    """Stub of `turn.lua`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settlement:
+    """How one attempt ended, as its holder tells it.
+
+    Attributes:
+        request_id: the transition.
+        fence: the attempt's fence.
+        verb: how it ended.
+        body: the result, or the error told as JSON; opaque to the store.
+        error: class name of the error, or a reason word; at most 64 characters are kept.
+        delay_s: for a retry: seconds before it may run again.
+        boundary: how far the attempt came.
+        ref: the provider's handle of the operation, if one was recorded.
+    """
+
+    request_id: str
+    fence: str
+    verb: Settle
+    body: bytes = b""
+    error: str = ""
+    delay_s: float = 0.0
+    boundary: Boundary = Boundary.NOT_CROSSED
+    ref: str = ""
+
+    def item(self) -> EndedItem:
+        """The arguments of the script."""
+        return EndedItem(
+            self.request_id,
+            self.fence,
+            self.verb,
+            self.error[:64],
+            max(0, round(self.delay_s * 1000)),
+            self.boundary,
+            self.ref,
+            self.body,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """One attempt that this holder may make.
+
+    Attributes:
+        request_id: the transition.
+        fence: digits; every write of the attempt carries it.
+        attempt: which attempt it is, from 1.
+        tool: the tool's name.
+        effect_class: as it was submitted.
+        boundary_mode: who writes the mark.
+        effect_id: the dedupe identity, and the provider's idempotency key.
+        age_ms: server milliseconds since the first dispatch of the transition; 0 when there was none.
+        args: canonical arguments.
+    """
+
+    request_id: str
+    fence: str
+    attempt: int
+    tool: str
+    effect_class: EffectClass
+    boundary_mode: BoundaryMode
+    effect_id: str
+    age_ms: int
+    args: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class TurnReport:
+    """What a turn did.
+
+    Attributes:
+        standing: `ok`, or why nothing was claimed.
+        settled: the store's word for each settlement, in order.
+        grants: the attempts that were granted.
+    """
+
+    standing: TurnReply
+    settled: tuple[Settled, ...]
+    grants: tuple[Grant, ...]
+
+
+_GRANT_WIDTH = 9
+
+
+async def take_turn(  # noqa: PLR0913 - a turn is told whole
+    calls: Channel,
+    *,
+    session_id: str,
+    epoch: int,
+    lane: int,
+    op: str,
+    slots: int,
+    ended: Sequence[Settlement],
+    known: Sequence[str],
+    patience_s: float | None = 5.0,
+) -> TurnReport:
+    """Settle what ended and claim up to the free slots.
+
+    Args:
+        calls: the channel for job traffic.
+        session_id: the holder.
+        epoch: the epoch in which it opened its session.
+        lane: which of the turns in flight this is; a lane has one turn at a time.
+        op: new for each turn of the lane: a turn that is sent again after a lost reply gets the same grants.
+        slots: how many attempts may start at once, right now.
+        ended: how attempts ended.
+        known: names of the tools that the holder can run, in the order in which they are looked at.
+        patience_s: how long to ask again when the server is away; None: for ever.
+
+    Raises:
+        ServerError: the server could not be asked; the turn may be sent again with the same op.
+    """
+    command = turn_script(
+        session=session_id,
+        epoch=epoch,
+        lane=lane,
+        op=op,
+        slots=slots,
+        ended=[settlement.item() for settlement in ended],
+        known=[KnownItem(tool) for tool in known],
+    )
+    standing, now, count, *rest = words(await calls.run(command, patience_s=patience_s))
+    done = integer(count)
+    return TurnReport(
+        standing=TurnReply(text(standing)),
+        settled=tuple(Settled(text(word)) for word in rest[:done]),
+        grants=tuple(_grants(rest[done:], integer(now))),
+    )
+
+
+def _grants(values: list[object], now_ms: int) -> Iterator[Grant]:
+    for at in range(0, len(values), _GRANT_WIDTH):
+        request_id, fence, attempt, tool, effect_class, mode, effect, first, args = values[at : at + _GRANT_WIDTH]
+        first_ms = integer(first)
+        yield Grant(
+            request_id=text(request_id),
+            fence=text(fence),
+            attempt=integer(attempt),
+            tool=text(tool),
+            effect_class=EffectClass(text(effect_class)),
+            boundary_mode=BoundaryMode(text(mode)),
+            effect_id=text(effect),
+            age_ms=now_ms - first_ms if first_ms else 0,
+            args=raw(args),
+        )

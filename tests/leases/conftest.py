@@ -1,0 +1,95 @@
+"""What the tests of this floor share: stores that close with the test, a clock to turn, and the keyspace as it stands."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from typing import Any, Protocol, cast
+
+import pytest
+from fakeredis import TcpFakeServer
+from mycelium.leases.store import Store, StoreSettings, open_store
+from redis.asyncio import Redis
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+
+Keys = dict[str, object]
+
+
+class OpenStore(Protocol):
+    """Opens stores that close with the test."""
+
+    async def __call__(self, url: str, settings: StoreSettings | None = None) -> Store: ...
+
+
+@dataclass
+class TurnedClock:
+    """A clock that stands still until a test turns it."""
+
+    instant_s: float = 1000.0
+
+    def now_s(self) -> float:
+        return self.instant_s
+
+
+@pytest.fixture
+def clock() -> TurnedClock:
+    return TurnedClock()
+
+
+@pytest.fixture
+async def opened(namespace: str) -> AsyncIterator[OpenStore]:
+    async with AsyncExitStack() as stores:
+
+        async def open_one(url: str, settings: StoreSettings | None = None) -> Store:
+            store = await open_store(url, namespace=namespace, settings=settings)
+            stores.push_async_callback(store.aclose)
+            return store
+
+        yield open_one
+
+
+@pytest.fixture
+async def direct(url: str) -> AsyncIterator[Redis]:
+    """A plain client past every channel."""
+    async with Redis.from_url(url, retry=Retry(NoBackoff(), 0), protocol=2) as client:
+        yield client
+
+
+@pytest.fixture(scope="session")
+def fake_url() -> Iterator[str]:
+    """A stand-in server in this process: no INFO, no CONFIG, another Lua."""
+    server = TcpFakeServer(("127.0.0.1", 0), server_type="redis")
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+    thread.start()
+    yield f"redis://127.0.0.1:{server.server_address[1]}"
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+@pytest.fixture
+def keyspace(namespace: str) -> Callable[[Store], Awaitable[Keys]]:
+    """Everything that the namespace holds, by key."""
+
+    async def dump(store: Store) -> Keys:
+        async with Redis.from_url(store.url, protocol=2) as client:
+            keys = sorted([key async for key in client.scan_iter(match=f"{{{namespace}}}:*")])
+            return {key.decode(): await _value(client, key) for key in keys}
+
+    return dump
+
+
+async def _value(client: Any, key: bytes) -> object:
+    kind = cast("bytes", await client.type(key))
+    if kind == b"hash":
+        return await client.hgetall(key)
+    if kind == b"zset":
+        return await client.zrange(key, 0, -1, withscores=True)
+    if kind == b"string":
+        return await client.get(key)
+    message = f"{key!r} is a {kind!r}"
+    raise AssertionError(message)
