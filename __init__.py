@@ -13,9 +13,15 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from .actors.client import Client, ClientSettings, connect
     from .actors.context import CallContext, current_call
     from .actors.effect import record_external_operation, side_effect
+    from .actors.job import Job
+    from .actors.settings import WorkerSettings
+    from .actors.submissions import Submission
+    from .actors.sync import SyncClient, SyncJob, connect_sync
     from .actors.tool import AsyncTool, Call, SyncTool, Tool, UndeclaredEffectWarning, tool
+    from .actors.worker import run_worker
     from .leases.errors import (
         BadArgumentsError,
         BadCallError,
@@ -40,7 +46,9 @@ if TYPE_CHECKING:
         ToolDeclarationError,
         UnknownToolError,
     )
+    from .ledger.record import Record
     from .ledger.states import Boundary, BoundaryMode, EffectClass, State
+    from .ledger.submit import Retention
     from .reconcilers.protocol import AsyncReconciler, Lookup, Reconciler
     from .reconcilers.verdict import Verdict, VerdictWord
 
@@ -54,8 +62,11 @@ _HOMES = {
     "BoundaryMode": "ledger.states",
     "Call": "actors.tool",
     "CallContext": "actors.context",
+    "Client": "actors.client",
+    "ClientSettings": "actors.client",
     "EffectClass": "ledger.states",
     "IdentityConflictError": "leases.errors",
+    "Job": "actors.job",
     "JobCancelledError": "leases.errors",
     "JobDeadError": "leases.errors",
     "JobFailedError": "leases.errors",
@@ -67,14 +78,19 @@ _HOMES = {
     "OutcomeError": "leases.errors",
     "PayloadTooLargeError": "leases.errors",
     "Reconciler": "reconcilers.protocol",
+    "Record": "ledger.record",
     "ReplyLostError": "leases.errors",
     "ResultTimeoutError": "leases.errors",
+    "Retention": "ledger.submit",
     "ServerBinaryMissingError": "leases.errors",
     "ServerError": "leases.errors",
     "ServerUnavailableError": "leases.errors",
     "ServerUnfitError": "leases.errors",
     "SettingsError": "leases.errors",
     "State": "ledger.states",
+    "Submission": "actors.submissions",
+    "SyncClient": "actors.sync",
+    "SyncJob": "actors.sync",
     "SyncTool": "actors.tool",
     "Tool": "actors.tool",
     "ToolDeclarationError": "leases.errors",
@@ -82,8 +98,12 @@ _HOMES = {
     "UnknownToolError": "leases.errors",
     "Verdict": "reconcilers.verdict",
     "VerdictWord": "reconcilers.verdict",
+    "WorkerSettings": "actors.settings",
+    "connect": "actors.client",
+    "connect_sync": "actors.sync",
     "current_call": "actors.context",
     "record_external_operation": "actors.effect",
+    "run_worker": "actors.worker",
     "side_effect": "actors.effect",
     "tool": "actors.tool",
 }
@@ -98,8 +118,11 @@ __all__ = [
     "BoundaryMode",
     "Call",
     "CallContext",
+    "Client",
+    "ClientSettings",
     "EffectClass",
     "IdentityConflictError",
+    "Job",
     "JobCancelledError",
     "JobDeadError",
     "JobFailedError",
@@ -111,14 +134,19 @@ __all__ = [
     "OutcomeError",
     "PayloadTooLargeError",
     "Reconciler",
+    "Record",
     "ReplyLostError",
     "ResultTimeoutError",
+    "Retention",
     "ServerBinaryMissingError",
     "ServerError",
     "ServerUnavailableError",
     "ServerUnfitError",
     "SettingsError",
     "State",
+    "Submission",
+    "SyncClient",
+    "SyncJob",
     "SyncTool",
     "Tool",
     "ToolDeclarationError",
@@ -126,8 +154,12 @@ __all__ = [
     "UnknownToolError",
     "Verdict",
     "VerdictWord",
+    "WorkerSettings",
+    "connect",
+    "connect_sync",
     "current_call",
     "record_external_operation",
+    "run_worker",
     "side_effect",
     "tool",
 ]

@@ -22,6 +22,8 @@ _CONFIG = pydantic.ConfigDict(
     arbitrary_types_allowed=True,
     populate_by_name=False,
     ser_json_bytes="base64",
+    # As `null` they would be another value: kept as they are, they are refused where the call gets its canonical form.
+    ser_json_inf_nan="constants",
     val_json_bytes="base64",
     validate_default=True,
 )
@@ -66,7 +68,8 @@ class Arguments:
         try:
             return dict(self._signature.bind(*args, **kwargs).arguments)
         except TypeError as error:
-            raise BadArgumentsError(f"The call of {self._tool!r}: {error}.", next_step=_NOTHING_SUBMITTED) from None
+            what = f"The call of {self._tool!r}: {_text(str(error))}."
+            raise BadArgumentsError(what, next_step=_NOTHING_SUBMITTED) from None
 
     def validate(self, arguments: Mapping[str, object]) -> dict[str, object]:
         """Check arguments and fill in defaults.
@@ -77,7 +80,7 @@ class Arguments:
         Raises:
             BadArgumentsError: the arguments do not fit; the message names the parameter and the rule, never the value.
         """
-        return self._values(self._check(lambda: self._model.model_validate(dict(arguments))))
+        return self._values(self._check(arguments))
 
     def to_wire(self, arguments: Mapping[str, object]) -> dict[str, object]:
         """Check arguments, fill in defaults, and turn them into JSON values.
@@ -85,13 +88,13 @@ class Arguments:
         Raises:
             BadArgumentsError: as `validate`, or a value cannot be written as JSON.
         """
-        model = self._check(lambda: self._model.model_validate(dict(arguments)))
+        model = self._check(arguments)
         try:
             dumped = model.model_dump(mode="json", by_alias=True, warnings=False)
         except (ValueError, TypeError, RecursionError) as error:
             what = f"The call of {self._tool!r}: a value cannot be written as JSON ({type(error).__name__})."
             raise BadArgumentsError(what, next_step=_NOTHING_SUBMITTED) from None
-        return {name: dumped[name] for name in self._given(model)}
+        return {name: dumped[name] for name in self._values(model)}
 
     def from_wire(self, body: bytes) -> dict[str, object]:
         """Read what `to_wire` gave, encoded as JSON.
@@ -99,19 +102,20 @@ class Arguments:
         Raises:
             BadArgumentsError: the body is not a JSON object, or does not fit the signature.
         """
-        return self._values(self._check(lambda: self._model.model_validate_json(body)))
-
-    def _given(self, model: pydantic.BaseModel) -> list[str]:
-        fields = enumerate(self._names)
-        return [name for at, name in fields if name != self._key_param or getattr(model, _field(at)) is not None]
+        try:
+            return self._values(self._model.model_validate_json(body))
+        except pydantic.ValidationError as error:
+            raise BadArgumentsError(self._faults(error), next_step=_NOTHING_SUBMITTED) from None
 
     def _values(self, model: pydantic.BaseModel) -> dict[str, object]:
-        given = set(self._given(model))
-        return {name: getattr(model, _field(at)) for at, name in enumerate(self._names) if name in given}
+        values = dict(zip(self._names, model.__dict__.values(), strict=True))  # fields are in the signature's order
+        if self._key_param is not None and values[self._key_param] is None:
+            del values[self._key_param]
+        return values
 
-    def _check(self, parse: Callable[[], pydantic.BaseModel]) -> pydantic.BaseModel:
+    def _check(self, arguments: Mapping[str, object]) -> pydantic.BaseModel:
         try:
-            return parse()
+            return self._model.model_validate(dict(arguments))
         except pydantic.ValidationError as error:
             raise BadArgumentsError(self._faults(error), next_step=_NOTHING_SUBMITTED) from None
 
@@ -189,7 +193,11 @@ def _field(at: int) -> str:
 
 def _path(loc: tuple[int | str, ...]) -> str:
     parts = [str(part) for part in loc if isinstance(part, int) or part.isidentifier()]
-    return ".".join(parts).encode("utf-8", "backslashreplace").decode()[:_SHOWN_CHARS] or "arguments"
+    return _text(".".join(parts))[:_SHOWN_CHARS] or "arguments"
+
+
+def _text(text: str) -> str:
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def _rule(kind: str, message: str) -> str:

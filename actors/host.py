@@ -1,4 +1,4 @@
-"""One tool host as an actor: starts its process, gives it attempts, answers its marks, and starts it again when it ends."""
+"""One tool host as an actor: starts its process, gives it attempts, answers its marks, starts it again when it ends."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import logging
 import random
 from itertools import count
 
-from ..leases.errors import ActorStoppedError
+from ..leases.errors import ActorStoppedError, ServerUnavailableError
 from ..leases.store import Store
 from ..ledger.mark import MarkReply
 from ..ledger.publish import publish_tools
@@ -91,14 +91,19 @@ class Host(Actor[HostMessage]):
         self._started_s = self.timer.monotonic()
         self._free = list(range(settings.slots))
         log.info("host %s runs as process %d", self.ref.name, process.pid)
-        await publish_tools(
-            self._store.calls,
-            {
-                name: json.dumps({"effect_class": facts.binding.effect_class, "reconciler": facts.lag_s is not None})
-                for name, facts in process.tools.items()
-            },
-        )
         self._tell_ready(process)
+        await self._publish(process)
+
+    async def _publish(self, process: HostProcess) -> None:
+        tools = {
+            name: json.dumps({"effect_class": facts.binding.effect_class, "reconciler": facts.lag_s is not None})
+            for name, facts in process.tools.items()
+        }
+        try:
+            await publish_tools(self._store.calls, tools)
+        except ServerUnavailableError as away:
+            # For people to read only: a host that starts while the server is away is as good as any.
+            log.warning("tools not published: %s", away)
 
     def _tell_ready(self, process: HostProcess) -> None:
         ready = HostReady(self.ref.name, self._settings.slots, process.tools)
@@ -173,7 +178,7 @@ class Host(Actor[HostMessage]):
         self.find("/worker/control/turns").tell(Ran(attempt, done))
 
     def on_mark(self, mark: Mark) -> None:
-        """A tool waits for its mark. It is answered with yes only while its session is trusted and its attempt stands."""
+        """A tool waits for its mark: yes only while its session is trusted and its attempt stands."""
         attempt, process = self._running.get(mark.slot), self._process
         if attempt is None or process is None:
             return

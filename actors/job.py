@@ -91,7 +91,8 @@ class Job:
     async def _outcome(self, *, unknown: bool) -> Outcome:
         with self._submitter.waiters.watching(self.request_id, unknown=unknown) as watch:
             while True:
-                outcome = await read_outcome(self._submitter.store, self.request_id)
+                # For ever: a server that is away comes back, and until then the end of the wait is the caller's.
+                outcome = await read_outcome(self._submitter.store, self.request_id, patience_s=None)
                 if outcome.ended or (unknown and outcome.state is State.UNKNOWN):
                     return outcome
                 await watch.changed()
@@ -108,4 +109,6 @@ class Job:
                 return outcome
             why, state = "it has not ended", outcome.state
         what = f"No result of {self.request_id!r} within {timeout_s:g} s: {why}."
-        raise ResultTimeoutError(what, state=state, next_step="The job goes on: wait again, or ask later by its request id.")
+        raise ResultTimeoutError(
+            what, state=state, next_step="The job goes on: wait again, or ask later by its request id."
+        )

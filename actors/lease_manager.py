@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 
 from ..leases.clock import Clock
-from ..leases.errors import ServerError
+from ..leases.errors import ServerError, ServerUnfitError
 from ..leases.session import Renewal, Session, SessionSettings, Standing
 from ..leases.store import Store
 from .messages import SessionLost, SessionOpened, Suspect, TrustLost
@@ -25,6 +25,7 @@ class LeaseManager(Actor[Suspect]):
         self._info = info
         self._session: Session | None = None
         self._told_untrusted = False
+        self._opening = False
 
     async def started(self) -> None:
         """Open the first session; a worker without one does not start."""
@@ -66,6 +67,7 @@ class LeaseManager(Actor[Suspect]):
     async def _renew(self) -> None:
         session = self._session
         if session is None:
+            await self._open_again()
             return
         renewal = await session.renew_once()
         if session is not self._session:
@@ -86,7 +88,21 @@ class LeaseManager(Actor[Suspect]):
         )
         self._session = None
         self.find("turns").tell(SessionLost(session))
-        await self._open()
+        await self._open_again()
+
+    async def _open_again(self) -> None:
+        """Open the next session; a server that is away now is asked again at the next interval."""
+        if self._opening:
+            return
+        self._opening = True
+        try:
+            await self._open()
+        except ServerUnfitError:
+            raise
+        except ServerError as away:
+            log.warning("no session yet: %s", away)
+        finally:
+            self._opening = False
 
     def _unreachable(self, session: Session, renewal: Renewal) -> None:
         trust_s = session.remaining_trust_s()

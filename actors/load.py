@@ -44,13 +44,15 @@ def _tools_of(spec: str) -> list[AnyTool]:
     values = _values(module, attribute) if colon else list(vars(module).values())
     tools: list[AnyTool] = [value for value in values if isinstance(value, Tool)]
     if not tools or (colon and len(tools) != len(values)):
-        names = ", ".join(sorted(f"{k} ({type(v).__name__})" for k, v in vars(module).items() if not k.startswith("_")))
-        what = f"{spec!r} has no tools, or something else among them. The module has: {names or 'nothing'}."
+        what = f"{spec!r} has no tools, or something else among them. The module has: {_names_in(module)}."
         raise SettingsError(what, next_step="Decorate functions with @tool, or name them: package.module:attribute.")
     return tools
 
 
 def _module(name: str) -> ModuleType:
+    if not all(part.isidentifier() for part in name.split(".")):
+        what = f"{name!r} is not a module's name."
+        raise SettingsError(what, next_step="Write it as package.module or package.module:attribute, without the .py.")
     cwd = os.getcwd()  # noqa: PTH109 - sys.path holds text
     if cwd not in sys.path:
         sys.path.insert(0, cwd)
@@ -70,10 +72,14 @@ def _failed(name: str, error: BaseException) -> SettingsError:
     return SettingsError(what, next_step="Import it with Python directly to see the whole traceback.")
 
 
+def _names_in(module: ModuleType) -> str:
+    public = {name: value for name, value in vars(module).items() if name.isidentifier() and not name.startswith("_")}
+    return ", ".join(sorted(f"{name} ({type(value).__name__})" for name, value in public.items())) or "nothing"
+
+
 def _values(module: ModuleType, attribute: str) -> list[object]:
     if not hasattr(module, attribute):
-        names = ", ".join(sorted(name for name in vars(module) if not name.startswith("_")))
-        what = f"The module {module.__name__!r} has no attribute {attribute!r}. It has: {names or 'nothing'}."
+        what = f"The module {module.__name__!r} has no attribute {attribute!r}. It has: {_names_in(module)}."
         raise SettingsError(what, next_step="Check the part after the colon.")
     value: object = getattr(module, attribute)
     if isinstance(value, Mapping):

@@ -24,7 +24,7 @@ class SessionOpened:
 
 @dataclass(frozen=True, slots=True)
 class SessionLost:
-    """The store said that the session ended by its deadline: its attempts are cancelled, and nothing of it is marked."""
+    """The store said that the session ended: its attempts are cancelled, and nothing of it is marked."""
 
     session: Session
 

@@ -7,6 +7,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+from ..leases.channel import Patience
 from ..leases.errors import (
     JobCancelledError,
     JobDeadError,
@@ -17,8 +18,8 @@ from ..leases.errors import (
     ScriptError,
 )
 from ..leases.store import Store
-from ..ledger.record import Failure, read_body
-from ..ledger.replies import text
+from ..ledger.record import Failure
+from ..ledger.replies import raw, text
 from ..ledger.states import TERMINAL, State
 
 _NOT_KEPT = {"$too_large": "it was above the size limit", "$unencodable": "it has no JSON form"}
@@ -91,7 +92,11 @@ class Outcome:
 
 _WITHOUT_RESULT: dict[State, tuple[type[OutcomeError], str, str]] = {
     State.FAILED: (JobFailedError, "failed", "No effect exists. Mend the cause, and submit a new request id."),
-    State.DEAD: (JobDeadError, "used up its attempts", "No effect exists. Mend the cause, and submit a new request id."),
+    State.DEAD: (
+        JobDeadError,
+        "used up its attempts",
+        "No effect exists. Mend the cause, and submit a new request id.",
+    ),
     State.CANCELLED: (JobCancelledError, "was cancelled", "It never ran. Submit a new request id to run it."),
     State.UNKNOWN: (
         JobUnknownError,
@@ -101,27 +106,36 @@ _WITHOUT_RESULT: dict[State, tuple[type[OutcomeError], str, str]] = {
 }
 
 
-async def read_outcome(store: Store, request_id: str) -> Outcome:
+async def read_outcome(
+    store: Store, request_id: str, *, patience_s: float | Patience | None = Patience.CHANNEL
+) -> Outcome:
     """Read where one transition stands, and its result if it has one.
+
+    Args:
+        store: the server.
+        request_id: the transition.
+        patience_s: how long a server that is away is asked again; None: for ever.
 
     Raises:
         JobNotFoundError: nothing is on record (any more).
         ScriptError: the row was not written by this product.
         ServerError: the server could not be asked.
     """
-    row = store.keys.row(request_id)
-    fields, body = await asyncio.gather(store.calls.read("HMGET", row, "state", "error"), read_body(store, request_id))
+    calls, row, result = store.calls, store.keys.row(request_id), store.keys.result(request_id)
+    fields, body = await asyncio.gather(
+        calls.read("HMGET", row, "state", "error", patience_s=patience_s),
+        calls.read("GET", result, patience_s=patience_s),
+    )
     state, error = fields if isinstance(fields, list) else (None, None)
     if state is None:
         what = f"Job {request_id!r} is not on record in namespace {store.keys.namespace!r}."
         next_step = "Its retention is over, or the data set was lost: that does not prove that the effect never happened."
         raise JobNotFoundError(what, next_step=next_step)
-    outcome = Outcome(request_id, _state(request_id, text(state)), text(error or b""), body)
-    if outcome.state is State.COMPLETED and body is None:
+    word = _state(request_id, text(state))
+    if word is State.COMPLETED and body is None:
         # The two reads are no unit: the result may have come between them.
-        body = await read_body(store, request_id)
-        return Outcome(request_id, outcome.state, outcome.error, body)
-    return outcome
+        body = await calls.read("GET", result, patience_s=patience_s)
+    return Outcome(request_id, word, text(error or b""), None if body is None else raw(body))
 
 
 def _state(request_id: str, word: str) -> State:

@@ -24,7 +24,8 @@ class WorkerSettings:
         poll_s: how long a worker that no bell wakes waits between two looks.
         overdue_s: how long after its timeout an attempt may be silent before its host is ended.
         host_memory_mb: a host above so many megabytes is ended; None: no limit.
-        max_result_bytes: a result above so many bytes is not kept: its transition is completed, with a marker in its place.
+        max_result_bytes: a result above so many bytes is not kept: its transition is completed, with a marker in its
+            place.
         presumed_dead_s: so long after a session lapsed its holder is taken for unable to send; None: twice the TTL.
         reconcile_timeout_s: how long one question to an adapter may take.
 

@@ -17,8 +17,8 @@ _ORDER = (Boundary.NOT_CROSSED, Boundary.MAYBE_CROSSED, Boundary.CROSSED)
 def settlement_of(attempt: Attempt, done: Done, rng: random.Random) -> Settlement:
     """Judge how an attempt ended (design, "Boundary modes"; E4).
 
-    An effect that may have begun and whose end nobody saw is unknown, whatever the error looks like. What the tool proved with
-    `NotExecuted` is a failure. A class that may run again is retried. A timeout is never a plain failure.
+    An effect that may have begun and whose end nobody saw is unknown, whatever the error looks like. What the tool
+    proved with `NotExecuted` is a failure. A class that may run again is retried. A timeout is never a plain failure.
     """
     boundary = max(attempt.boundary, done.boundary, key=_ORDER.index)
     if done.error_class == NEVER_BEGAN:
@@ -55,7 +55,7 @@ def died(attempt: Attempt, why: str) -> Settlement:
 
 
 def out_of_window(attempt: Attempt) -> Settlement:
-    """A keyed attempt that came too late to be sent with the key of the first one (E6): what the first one did stays unknown."""
+    """A keyed attempt that came too late to be sent with its first key (E6): what the first one did stays unknown."""
     return Settlement(
         request_id=attempt.grant.request_id,
         fence=attempt.grant.fence,

@@ -31,7 +31,7 @@ class Slots:
         return self._tools.get(tool)
 
     def tools_in_turn(self) -> list[str]:
-        """The tools that can be run, in an order that changes, so that no tool's backlog stands before all others for ever."""
+        """The tools that can be run, in a changing order, so that no backlog stands before all others for ever."""
         names = list(self._tools)
         self._rng.shuffle(names)
         return names

@@ -154,7 +154,9 @@ def _identity(submission: Submission, call: AnyCall, max_args_bytes: int) -> Ide
     try:
         body = canonical(wire, max_bytes=max_args_bytes)
         # A provider's key that the caller chose is sent along, and takes no part in what the effect is.
-        meaningful = body if tool.binding.key_param not in wire else canonical(tool.meaningful(wire), max_bytes=max_args_bytes)
+        meaningful = (
+            body if tool.binding.key_param not in wire else canonical(tool.meaningful(wire), max_bytes=max_args_bytes)
+        )
     except ValueError as error:
         # Python refuses to write integers of thousands of digits.
         what = f"The arguments of {tool.name!r} have no canonical form: {error}."
@@ -201,7 +203,9 @@ def _check_retention(retention: object, binding: Binding) -> None:
     if retention.row < _SHORTEST_KEPT or retention.result < _SHORTEST_KEPT:
         raise _wrong("retention keeps row or result for less than a second")
     if binding.key_window_s is not None and retention.row.total_seconds() < binding.key_window_s:
-        raise _wrong("retention keeps the row for less than the provider's key window, so that a repeat could be sent anew")
+        raise _wrong(
+            "retention keeps the row for less than the provider's key window, so that a repeat could be sent anew"
+        )
 
 
 def _wrong(fault: str) -> BadCallError:

@@ -32,7 +32,9 @@ class _Loop:
     def __init__(self) -> None:
         self._stack = ExitStack()
         self._pid = os.getpid()
-        self._portal: BlockingPortal | None = self._stack.enter_context(start_blocking_portal("asyncio", name="mycelium"))
+        self._portal: BlockingPortal | None = self._stack.enter_context(
+            start_blocking_portal("asyncio", name="mycelium")
+        )
 
     @property
     def forked(self) -> bool:
@@ -174,4 +176,3 @@ def connect_sync(
     except BaseException:
         loop.stop()
         raise
-

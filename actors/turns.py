@@ -1,7 +1,8 @@
 """The worker's main loop: settles what ended and claims for the free slots, two turns in flight.
 
-An attempt goes through named steps: granted, marked if its class needs it, started in a host, ended, settled. Each step is taken only
-while the session that holds it is trusted; whatever has not begun when something goes wrong is given back.
+An attempt goes through named steps: granted, marked if its class needs it, started in a host, ended, settled. Each step
+is taken only while the session that holds it is trusted; whatever has not begun when something goes wrong is given
+back.
 """
 
 from __future__ import annotations
@@ -46,9 +47,7 @@ log = logging.getLogger(__name__)
 LANES = 2
 BATCH = 100
 
-TurnsMessage = (
-    SessionOpened | SessionLost | TrustLost | HostReady | HostGone | MarkTold | Ran | NotTaken | Died | Drain
-)
+TurnsMessage = SessionOpened | SessionLost | TrustLost | HostReady | HostGone | MarkTold | Ran | NotTaken | Died | Drain
 
 
 class Turns(Actor[TurnsMessage]):
@@ -82,7 +81,7 @@ class Turns(Actor[TurnsMessage]):
             self.spawn_task(self._take_turns_for_ever(lane))
         self.spawn_task(self._hear_bell())
 
-    async def receive(self, message: TurnsMessage) -> object:  # noqa: C901, PLR0912 - one line a message
+    async def receive(self, message: TurnsMessage) -> object:
         """Take one step with one attempt, or learn what stands."""
         match message:
             case SessionOpened(session):

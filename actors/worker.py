@@ -9,10 +9,11 @@ import os
 import random
 import signal
 import socket
+from contextlib import suppress
 from functools import partial
 
 from ..leases.clock import BootClock, Clock
-from ..leases.errors import MyceliumError
+from ..leases.errors import ActorStoppedError, MyceliumError
 from ..leases.store import Store, StoreSettings, open_store
 from ..reconcilers.resolve import ResolveSettings
 from .host import Host
@@ -36,8 +37,8 @@ _STOP_SLACK_S = 5.0
 def tree(store: Store, settings: WorkerSettings, clock: Clock, rng: random.Random) -> ChildSpec:
     """Declare the worker.
 
-    The four parts of `control` hold one session between them: none of them is of use without the others, so they fall together, and
-    what the session held runs out with it. The sweeper and the reconciler hold nothing.
+    The four parts of `control` hold one session between them: none of them is of use without the others, so they fall
+    together, and what the session held runs out with it. The sweeper and the reconciler hold nothing.
     """
     session = settings.session
     mailbox = 64 + 16 * settings.hosts * settings.slots
@@ -90,8 +91,8 @@ def tree(store: Store, settings: WorkerSettings, clock: Clock, rng: random.Rando
 async def run_worker(settings: WorkerSettings) -> int:
     """Run one worker until it is told to stop, or cannot go on.
 
-    SIGTERM and SIGINT drain it: it claims nothing more, gives back what has not begun, waits for the rest up to the grace, and releases its
-    session last. A second one ends the grace at once.
+    SIGTERM and SIGINT drain it: it claims nothing more, gives back what has not begun, waits for the rest up to the
+    grace, and releases its session last. A second one ends the grace at once.
 
     Returns:
         0 after an orderly stop; 1 when a part of it failed too often.
@@ -130,9 +131,12 @@ async def _serve(store: Store, settings: WorkerSettings) -> int:
         await asyncio.wait({running, stopped}, return_when=asyncio.FIRST_COMPLETED)
         if running.done():
             return _failed(running)
-        await _drain(system, settings, hurry)
+        # Told to stop while it starts, there may be no turns to drain, and the start ends with the stop.
+        with suppress(ActorStoppedError):
+            await _drain(system, settings, hurry)
         await system.stop()
-        await running
+        with suppress(ActorStoppedError):
+            await running
     finally:
         stopped.cancel()
         for number in (signal.SIGTERM, signal.SIGINT):

@@ -28,7 +28,7 @@ BAD_USAGE = 2
 INTERRUPTED = 130
 
 
-def demo(
+def demo(  # noqa: PLR0913 - the parameters are the command's options
     *,
     unguarded: Annotated[
         bool,
@@ -46,11 +46,11 @@ def demo(
 ) -> None:
     """Replay an airline agent's recorded tool calls, kill workers on the way, and count every effect.
 
-    The calls go to a small airline on loopback that answers late, answers 500 after doing it, or hangs up after doing it. The
-    demo starts everything that it needs, in a directory of its own, and ends it again.
+    The calls go to a small airline on loopback that answers late, answers 500 after doing it, or hangs up after doing
+    it. The demo starts everything that it needs, in a directory of its own, and ends it again.
 
-    Exit codes: 0 no write had more than one effect and no job was lost; 1 one had, one was, or a process of the demo failed;
-    2 bad usage, or a calls file that is not one; 130 interrupted.
+    Exit codes: 0 no write had more than one effect, no job was lost, and no result is wrong; 1 otherwise, or a process
+    of the demo failed; 2 bad usage, or a calls file that is not one; 130 interrupted.
     """
     from ..examples.airline.calls import bundled_calls  # noqa: PLC0415 - (as above)
     from ..leases.errors import MyceliumError, SettingsError  # noqa: PLC0415 - (as above)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import sys
 from collections.abc import Coroutine, Sequence
@@ -26,8 +25,13 @@ def run(work: Coroutine[Any, Any, None], *, as_json: bool) -> None:
     """Run a command's work; its errors become a message on stderr and an exit code.
 
     Raises:
-        typer.Exit: it ended with an error.
+        Exit: it ended with an error.
     """
+    import asyncio  # noqa: PLC0415 - help and completion come without it
+    import logging  # noqa: PLC0415 - (the same)
+
+    # What a worker logs of the server once would here be said with every command.
+    logging.getLogger("mycelium").addHandler(logging.NullHandler())
     try:
         asyncio.run(work)
     except MyceliumError as error:

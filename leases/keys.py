@@ -1,7 +1,7 @@
 """Every key that this product writes, by name; `lua/lib/keys.lua` is the same list for the scripts.
 
-All keys of a namespace share one hash tag, so that a cluster keeps them in one slot and a script may build the keys that it
-cannot know beforehand from the tag, which is its only entry in KEYS.
+All keys of a namespace share one hash tag, so that a cluster keeps them in one slot and a script may build the keys
+that it cannot know beforehand from the tag, which is its only entry in KEYS.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from .errors import SettingsError
 _NAMESPACE = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}")
 
 PERMANENT = ("meta", "counters", "states", "events", "tools", "sessions", "delayed", "ready", "unknown")
-"""Keys that have no TTL by design: their size is bounded by a cap, by the tools declared, or by the jobs that are open."""
+"""Keys that have no TTL by design: bounded by a cap, by the tools declared, or by the jobs that are open."""
 
 OPEN_ONLY = ("row", "args", "held", "session")
 """Keys that have no TTL while their transition or session is open, and one from the moment it ends."""

@@ -9,13 +9,13 @@ A script file begins with a header that names everything that crosses the border
     -- WRITES sessions session
     -- INCLUDE prelude keys
 
-`ARGV` names single arguments, in order: plain ones are opaque bytes, `:int` ones become Lua numbers, `:digits` ones stay text because
-fences and instants may pass 2^53. `EACH` names a group of repeated arguments. The loader makes the Lua locals from the header and puts
-the included parts of `lua/lib/` in front of the body. Two locals are always there: `tag`, the hash tag of the namespace and the only
-entry of KEYS, and `now`, 0 outside tests.
+`ARGV` names single arguments, in order: plain ones are opaque bytes, `:int` ones become Lua numbers, `:digits` ones
+stay text because fences and instants may pass 2^53. `EACH` names a group of repeated arguments. The loader makes the
+Lua locals from the header and puts the included parts of `lua/lib/` in front of the body. Two locals are always there:
+`tag`, the hash tag of the namespace and the only entry of KEYS, and `now`, 0 outside tests.
 
-The Python side is a stub whose signature must equal the header: a parameter for each argument, and for each group a sequence of
-NamedTuples with the columns as fields. A difference is refused at import.
+The Python side is a stub whose signature must equal the header: a parameter for each argument, and for each group a
+sequence of NamedTuples with the columns as fields. A difference is refused at import.
 """
 
 from __future__ import annotations

@@ -3,9 +3,11 @@
 The rule, version 1 (K1, K2). Arguments are canonicalised after validation and defaults, as JSON values:
 
 - an object's keys are text, sorted by code point; no key twice;
-- text is UTF-8 with JSON's shortest escapes; it is not normalised: composed and decomposed letters differ; lone surrogates are refused;
+- text is UTF-8 with JSON's shortest escapes; it is not normalised: composed and decomposed letters differ; lone
+  surrogates are refused;
 - an integer is its digits, however large; a number with a fraction is its shortest digits that read back the same;
-- a number without a fraction is an integer, however it was written: `1`, `1.0` and `1e0` are equal, and so are `-0.0` and `0`;
+- a number without a fraction is an integer, however it was written: `1`, `1.0` and `1e0` are equal, and so are `-0.0`
+  and `0`;
 - NaN and the infinities are refused, and so are values deeper than 64 and larger than the limit.
 
 The effect id is the SHA-256 of the canonical preimage. A tool call id that a model made up takes no part in it.
@@ -45,7 +47,8 @@ def canonical(value: object, *, max_bytes: int = DEFAULT_MAX_ARGS_BYTES) -> byte
     encoded = text.encode("utf-8")
     if len(encoded) > max_bytes:
         what = f"The arguments take {len(encoded):,} bytes; the limit is {max_bytes:,}."
-        raise PayloadTooLargeError(what, next_step="Nothing was submitted. Store the body elsewhere and pass a reference.")
+        next_step = "Nothing was submitted. Store the body elsewhere and pass a reference."
+        raise PayloadTooLargeError(what, next_step=next_step)
     return encoded
 
 
@@ -139,8 +142,8 @@ def identify(
 ) -> Identity:
     """Name one intended effect.
 
-    With an explicit request id, the scope is no part of the identity: the host owns it. Without one, a run id is needed, and the
-    request id is derived from run, step, ordinal, tool and arguments.
+    With an explicit request id, the scope is no part of the identity: the host owns it. Without one, a run id is
+    needed, and the request id is derived from run, step, ordinal, tool and arguments.
 
     Args:
         tool: the tool's name.
@@ -158,7 +161,7 @@ def identify(
         return Identity(request_id, _digest(preimage), args)
     scope = scope or Scope()
     if scope.run_id is None:
-        what = "The call has neither a request id nor a run id, so that a retry of it could not be told from a new call."
+        what = "The call has neither a request id nor a run id: a retry of it could not be told from a new call."
         raise BadCallError(what, next_step="Nothing was submitted. Pass request_id=, or run_id= and step=.")
     where = [scope.run_id, "" if scope.step is None else str(scope.step), str(scope.ordinal)]
     _text(scope.run_id, "run_id")

@@ -77,8 +77,8 @@ async def list_jobs(
 ) -> list[Record]:
     """List transitions, the last changed first.
 
-    Open ones are found through the lists that they are in, ended ones through the tail of the event stream: those that ended
-    long ago are not found, but each can still be read by its id.
+    Open ones are found through the lists that they are in, ended ones through the tail of the event stream: those that
+    ended long ago are not found, but each can still be read by its id.
 
     Args:
         store: the server.

@@ -82,7 +82,8 @@ async def mark(
         ServerError: the server could not be asked; asking again is safe.
     """
     items = [MarkItem(m.request_id, m.fence, m.boundary, m.ref) for m in marks]
-    word, *rest = words(await calls.run(mark_script(session=session_id, epoch=epoch, item=items), patience_s=patience_s))
+    command = mark_script(session=session_id, epoch=epoch, item=items)
+    word, *rest = words(await calls.run(command, patience_s=patience_s))
     standing = MarkReply(text(word))
     if standing is not MarkReply.OK:
         return [standing] * len(items)

@@ -124,7 +124,7 @@ async def read_record(store: Store, request_id: str) -> Record:
     fields = _mapping(await store.calls.read("HGETALL", store.keys.row(request_id)))
     if not fields:
         what = f"No transition {request_id!r} is on record in namespace {store.keys.namespace!r}."
-        next_step = "Check the id and the namespace. That nothing is on record does not prove that the effect never happened."
+        next_step = "Check id and namespace. That nothing is on record does not prove that the effect never happened."
         raise JobNotFoundError(what, next_step=next_step)
     try:
         return _record(request_id, fields)

@@ -146,7 +146,8 @@ async def submit(
         client_id: who is told when they end; empty: nobody.
 
     Returns:
-        One entry an intent. A conflict or a corrupt row is an entry, not a raise: the other intents of the batch were taken.
+        One entry an intent. A conflict or a corrupt row is an entry, not a raise: the other intents of the batch were
+        taken.
 
     Raises:
         EpochChangedError: the data set is not founded; nothing was written.
@@ -166,18 +167,16 @@ async def _submit_batch(
     if word == SubmitReply.EPOCH:
         what = "The server holds no ledger of this namespace any more: it was emptied."
         raise EpochChangedError(what, next_step="Nothing was submitted. Connect again; ask what happened to the data.")
-    return [
-        _taken(intent, SubmitReply(text(rest[2 * at])), text(rest[2 * at + 1])) for at, intent in enumerate(batch)
-    ]
+    return [_taken(intent, SubmitReply(text(rest[2 * at])), text(rest[2 * at + 1])) for at, intent in enumerate(batch)]
 
 
 def _taken(intent: Intent, word: SubmitReply, state: str) -> Submitted | IdentityConflictError | ScriptError:
     request_id = intent.identity.request_id
     if word is SubmitReply.CONFLICT:
         what = f"Request id {request_id!r} is already the identity of another effect: another tool, class or arguments."
-        next_step = "Nothing was submitted for it. Use a new request id for a new intent, or repeat the first call unchanged."
+        next_step = "Nothing was submitted for it. Use a new request id for a new intent, or repeat the first call."
         return IdentityConflictError(what, state=state, next_step=next_step)
     if word is SubmitReply.CORRUPT:
         what = f"The record of request id {request_id!r} was not written by this product."
-        return ScriptError(what, next_step="Nothing was submitted for it. Look at the key by hand before anything runs.")
+        return ScriptError(what, next_step="Nothing was submitted for it. Look at the key by hand.")
     return Submitted(request_id, word is SubmitReply.CREATED, State(state))

@@ -1,4 +1,4 @@
-"""Moves what time has moved: rows of lapsed sessions, and delayed rows that are due. Bounded pages, no clock of its own."""
+"""Moves what time has moved: rows of lapsed sessions, and delayed rows that are due. No clock of its own."""
 
 from __future__ import annotations
 
@@ -88,7 +88,8 @@ async def expire(store: Store, session_id: str) -> tuple[int, int]:
 
 
 async def _lapsed(store: Store) -> list[str]:
-    # The server's own clock decides in the script; this only chooses whom to ask about, and a wrong choice is answered `alive`.
+    # The server's own clock decides in the script; this only chooses whom to ask about, and a wrong choice is answered
+    # `alive`.
     found: list[str] = []
     seconds, micros = _time(await store.calls.read("TIME"))
     now_ms = store.calls.now_ms or seconds * 1000 + micros // 1000

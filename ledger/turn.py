@@ -54,7 +54,7 @@ class KnownItem(NamedTuple):
 
 
 @scripted("mycelium.ledger", "turn", TurnReply)
-def turn_script(
+def turn_script(  # noqa: PLR0913 - a turn is told whole
     *, session: str, epoch: int, lane: int, op: str, slots: int, ended: Sequence[EndedItem], known: Sequence[KnownItem]
 ) -> None:
     """Stub of `turn.lua`."""

@@ -61,7 +61,15 @@ def due_script(*, page: int, put_off_ms: int, known: Sequence[KnownTool]) -> Non
 
 @scripted("mycelium.ledger", "verdict", VerdictReply)
 def verdict_script(  # noqa: PLR0913 - a verdict is recorded whole
-    *, id: str, fence: str, said: str, by: str, evidence: str, next_ms: int, window_ms: int, body: bytes  # noqa: A002
+    *,
+    request_id: str,
+    fence: str,
+    said: str,
+    by: str,
+    evidence: str,
+    next_ms: int,
+    window_ms: int,
+    body: bytes,
 ) -> None:
     """Stub of `verdict.lua`."""
 
@@ -167,7 +175,7 @@ async def record_if_unknown(  # noqa: PLR0913 - a verdict is recorded whole
         ServerError: the server could not be asked; recording again is safe.
     """
     command = verdict_script(
-        id=doubt.request_id,
+        request_id=doubt.request_id,
         fence=doubt.fence,
         said=said,
         by=by,

@@ -1,9 +1,9 @@
 """Asks about every unknown transition that is due, and records what may be concluded from the answer.
 
-An answer alone moves nothing (R3). "Not executed" counts only when the provider's lag has passed since the last moment at which the
-call can have arrived, and the old attempt can send nothing more: it is known to be over, or its holder's session lapsed so long ago
-that it is taken for dead (X2, X4: a presumption, stated in the settings). Everything else stays unknown and is asked again, ever more
-seldom.
+An answer alone moves nothing (R3). "Not executed" counts only when the provider's lag has passed since the last moment
+at which the call can have arrived, and the old attempt can send nothing more: it is known to be over, or its holder's
+session lapsed so long ago that it is taken for dead (X2, X4: a presumption, stated in the settings). Everything else
+stays unknown and is asked again, ever more seldom.
 """
 
 from __future__ import annotations

@@ -26,11 +26,26 @@ class Attempt:
         max_result_bytes: limit on the encoded result.
     """
 
+    __slots__ = (
+        "_deadline",
+        "_ended",
+        "_in_doubt",
+        "_marking",
+        "_max_result_bytes",
+        "_ref",
+        "_send_mark",
+        "_timer",
+        "_work",
+        "boundary",
+        "loop",
+        "run",
+        "tool",
+    )
+
     def __init__(self, run: Run, tool: AnyTool, send_mark: SendMark, max_result_bytes: int) -> None:
         self.run = run
         self.tool = tool
         self.boundary = run.boundary
-        self.begun = False
         self.loop = asyncio.get_running_loop()
         self._send_mark = send_mark
         self._max_result_bytes = max_result_bytes
@@ -102,7 +117,9 @@ class Attempt:
     def raised(self, error: BaseException) -> Done:
         """The body raised, whatever it was."""
         proved = isinstance(error, NotExecuted)
-        outcome = Outcome.NOT_EXECUTED if proved else self._ended or Outcome.FAILED
+        # By the clock as well: the timer may be late, and a plain tool's wait for its mark ends at the same moment.
+        late = Outcome.TIMEOUT if self.loop.time() >= self._deadline else Outcome.FAILED
+        outcome = Outcome.NOT_EXECUTED if proved else self._ended or late
         return self._done(outcome, error_class=name_of(type(error)), detail=words_of(error))
 
     def never_began(self, why: str) -> Done:

@@ -215,7 +215,6 @@ class Serving:
 
 
 async def _run_async(attempt: Attempt, body: Callable[[], object]) -> Done:
-    attempt.begun = True
     RUNNING.set(attempt)
     try:
         value = await cast("Callable[[], Awaitable[object]]", body)()
@@ -225,7 +224,6 @@ async def _run_async(attempt: Attempt, body: Callable[[], object]) -> Done:
 
 
 def _run_plain(attempt: Attempt, body: Callable[[], object]) -> Done:
-    attempt.begun = True
     RUNNING.set(attempt)
     try:
         value = body()

@@ -1,6 +1,6 @@
 """The airline itself: answers as the recording says, does writes, fails by rule, and can be asked what it did.
 
-It does what many providers do: it takes an idempotency key and does not de-duplicate by it, and its look-up lags behind.
+It does what many providers do: it takes an idempotency key and does not de-duplicate by it, and its look-up lags.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ class Airline:
         return Reply(OK, body)
 
     def stats(self) -> Reply:
-        """Tell what is going on: calls asked, effects done, faults made, and the writes in flight by who asked for them."""
+        """Tell what is going on: calls asked, effects done, faults made, writes in flight by who asked for them."""
         in_flight = {client: number for client, number in self._writers.items() if number}
         faults = {fault.value: number for fault, number in self._faults.items()}
         effects = sum(len(done) for done in self._done.values())

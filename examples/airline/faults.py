@@ -1,4 +1,4 @@
-"""Which call meets which fault: a rule of seed and key, so that the same seed gives the same faults in any order of calls."""
+"""Which call meets which fault: a rule of seed and key, so that a seed gives the same faults in any order of calls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The demo as the product runs it: jobs on a ledger, `mycelium-worker` processes, and a reconciler for what is in doubt."""
+"""The demo as the product runs it: jobs on a ledger, `mycelium-worker` processes, a reconciler for what is in doubt."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The airline's HTTP interface as its customers call it: kept connections, one deadline, and never a retry of its own."""
+"""The airline's HTTP interface as its customers call it: kept connections, one deadline, never a retry of its own."""
 
 from __future__ import annotations
 

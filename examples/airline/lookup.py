@@ -14,7 +14,7 @@ MARGIN_S = 0.75
 
 
 class AirlineLookup:
-    """The adapter of the airline's writes: finds effects by the idempotency key that the tools send, which is the effect id.
+    """The adapter of the airline's writes: finds effects by the key that the tools send, which is the effect id.
 
     Attributes:
         lag_s: seconds after which an effect that exists is certain to be visible.

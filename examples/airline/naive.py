@@ -1,7 +1,7 @@
 """The naive worker, for comparison: takes calls from a Redis list, retries what fails, and is redelivered what it held.
 
-This is what a queue with at-least-once delivery and a retry decorator does. It is correct for reads, and makes duplicates
-of writes. `python -m mycelium.examples.airline.naive` runs one worker.
+This is what a queue with at-least-once delivery and a retry decorator does. It is right for reads, and makes
+duplicates of writes. `python -m mycelium.examples.airline.naive` runs one worker.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The airline as a process: a small HTTP/1.1 server on loopback. `python -m mycelium.examples.airline.provider --help`."""
+"""The airline as a process: a small HTTP/1.1 server on loopback."""
 
 from __future__ import annotations
 

@@ -142,7 +142,7 @@ class Replay:
         victim = self._workers[at]
         with suppress(TimeoutError):
             async with asyncio.timeout(CATCH_LIMIT_S):
-                while not await _has_write_in_flight(airline, victim):
+                while not await _has_write_in_flight(airline, victim):  # noqa: ASYNC110 - it is another process
                     await asyncio.sleep(LOOK_EVERY_S / 4)
         await victim.kill()
         self.tally.killed += 1

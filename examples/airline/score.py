@@ -1,4 +1,4 @@
-"""What the demo comes to: each call's ending against the recording, and the airline's own file of effects against both."""
+"""What the demo comes to: each call's ending against the recording, and the airline's file of effects against both."""
 
 from __future__ import annotations
 

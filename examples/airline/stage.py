@@ -101,7 +101,12 @@ class Stage:
             MyceliumError: it ended, or does not listen in time.
         """
         port_file = self.directory / "airline.port"
-        options = {"--port-file": port_file, "--effects": self.effects, "--calls": calls.resolve(), "--seed": seed}
+        options = {
+            "--port-file": port_file,
+            "--effects": self.effects,
+            "--calls": os.path.abspath(calls),
+            "--seed": seed,
+        }
         flat = [str(word) for pair in options.items() for word in pair]
         airline = await self.start("airline", ["mycelium.examples.airline.provider", *flat])
         try:

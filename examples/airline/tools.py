@@ -1,8 +1,8 @@
-"""The airline's 14 tools: reads may run again at will; each dispatch of a write is a new effect, so none is repeated by guess.
+"""The airline's 14 tools: reads may run again at will, and no write is repeated by guess.
 
-The airline does not de-duplicate. The writes are therefore declared `non_idempotent_mutate`, and carry an adapter that looks
-up what became of one whose answer never came. `mycelium-worker mycelium.examples.airline.tools` runs them; `AIRLINE_URL`
-says where the airline is.
+The airline does not de-duplicate: each dispatch of a write is a new effect. The writes are therefore declared
+`non_idempotent_mutate`, and carry an adapter that looks up what became of one whose answer never came.
+`mycelium-worker mycelium.examples.airline.tools` runs them; `AIRLINE_URL` says where the airline is.
 """
 
 from __future__ import annotations

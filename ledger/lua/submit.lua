@@ -31,7 +31,8 @@ end
 
 local reply = {'ok'}
 local queued = {}
-for id, effect, tool, effect_class, mode, max_attempts, max_deaths, delay_ms, keep, keep_result, run, step, call, body in each(job) do
+for id, effect, tool, effect_class, mode, max_attempts, max_deaths, delay_ms, keep, keep_result,
+  run, step, call, body in each(job) do
   local word, r = join(id, effect)
   if word == 'missing' then
     word = 'created'

@@ -1,14 +1,14 @@
 -- Record what a provider said of an unknown transition, if it is still the one that was asked about.
--- ARGV  id fence:digits said by evidence next_ms:int window_ms:int body
+-- ARGV  request_id fence:digits said by evidence next_ms:int window_ms:int body
 -- REPLY settled refused missing corrupt window
 -- WRITES row args result ready unknown meta states counters events
 -- INCLUDE prelude keys record
-local r, why = read(id)
+local r, why = read(request_id)
 if not r then return {why, ''} end
 -- The verdict that was recorded and whose reply was lost finds itself in the row.
 local told = said .. ' ' .. by .. ' ' .. fence
 if r.state ~= 'unknown' or r.fence ~= fence then
-  local last = redis.call('HGET', row_key(id), 'told')
+  local last = redis.call('HGET', row_key(request_id), 'told')
   return {last == told and 'settled' or 'refused', r.state}
 end
 -- E6: only a keyed class is sent again by itself, with the same key, inside the window that the tool declares.
@@ -19,29 +19,29 @@ if resend and not (r.class == 'keyed_mutate' and young and r.attempts < r.max_at
 end
 
 local function run_again(auth)
-  redis.call('ZREM', unknown_key(r.tool), id)
+  redis.call('ZREM', unknown_key(r.tool), request_id)
   if r.attempts >= r.max_attempts then
     -- Proved not executed, and no attempt left: that is a failure, and a true one.
     return finish(r, 'failed', 'verdict', body, {told = told, evidence = evidence, error = 'NotExecuted'})
   end
   -- Proved not executed: nothing was ever sent under the key, and its window begins with the next dispatch.
-  if auth == 'verdict' then redis.call('HDEL', row_key(id), 'first') end
+  if auth == 'verdict' then redis.call('HDEL', row_key(request_id), 'first') end
   -- The fence moves first, so that nothing the old attempt still sends to the store is taken for the new one's (R5, R6).
   r.fence = digits(redis.call('HINCRBY', meta_key(), 'fence', 1))
   make_ready(r, auth, {fence = r.fence, told = told, evidence = evidence, auth = auth})
 end
 
 if said == 'completed' then
-  redis.call('ZREM', unknown_key(r.tool), id)
+  redis.call('ZREM', unknown_key(r.tool), request_id)
   finish(r, 'completed', 'verdict', body, {told = told, evidence = evidence, boundary = 'crossed'})
 elseif said == 'not_executed' then
   run_again('verdict')
 elseif resend then
   run_again('key')
 else
-  redis.call('HINCRBY', row_key(id), 'asks', 1)
-  redis.call('HSET', row_key(id), 'said', evidence)
-  redis.call('ZADD', unknown_key(r.tool), digits(now_ms + next_ms), id)
+  redis.call('HINCRBY', row_key(request_id), 'asks', 1)
+  redis.call('HSET', row_key(request_id), 'said', evidence)
+  redis.call('ZADD', unknown_key(r.tool), digits(now_ms + next_ms), request_id)
 end
 count('verdict_' .. said)
 if said ~= 'unknown' then count('reconciled') end

@@ -142,6 +142,13 @@ def die(how: str) -> None:
 
 
 @tool(effect_class="read")
+async def die_some_turns_later() -> None:
+    for _ in range(20):
+        await asyncio.sleep(0)
+    os._exit(7)
+
+
+@tool(effect_class="read")
 def spoil_the_socket(how: str) -> None:
     descriptor = int(sys.argv[1])
     if how == "rubbish":
