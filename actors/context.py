@@ -61,6 +61,10 @@ class RunningCall(Protocol):
         """
         ...
 
+    def note(self, ref: str) -> None:
+        """Keep a provider's reference, to travel with the settlement as well."""
+        ...
+
     def crossed(self) -> None:
         """Note that the external call returned; it is written with the settlement."""
         ...

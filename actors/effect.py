@@ -36,7 +36,7 @@ class SideEffect:
     def __init__(self) -> None:
         self._running = RUNNING.get()
         if self._running is None:
-            _warn_outside()
+            _outside()
 
     def __enter__(self) -> None:
         """Write the mark, and block this thread until it is acknowledged."""
@@ -85,8 +85,9 @@ def record_external_operation(ref: str) -> Awaitable[None]:
     _check_ref(ref)
     running = RUNNING.get()
     if running is None:
-        _warn_outside()
+        _outside()
         return _Recorded()
+    running.note(ref)
     if _on_loop(running):
         task = running.loop.create_task(running.mark(ref))
         task.add_done_callback(_retrieve)
@@ -138,7 +139,26 @@ def _retrieve(task: asyncio.Task[None]) -> None:
         task.exception()
 
 
+class _Host:
+    """Whether this process is a tool host."""
+
+    here = False
+
+
+def this_is_a_host() -> None:
+    """From now on, an effect that belongs to no call is refused instead of ignored."""
+    _Host.here = True
+
+
+def _outside() -> None:
+    if _Host.here:
+        what = "No tool call is known here, so the effect could not be marked."
+        next_step = "Do not start it. In a thread of the tool's own, run the code in a copy of the tool's context."
+        raise BoundaryError(what, next_step=next_step)
+    _warn_outside()
+
+
 @functools.cache
 def _warn_outside() -> None:
     said = "no worker runs this call: side_effect() and record_external_operation() record nothing here"
-    warnings.warn(said, RuntimeWarning, stacklevel=3)
+    warnings.warn(said, RuntimeWarning, stacklevel=4)

@@ -8,7 +8,7 @@ import logging
 import random
 from itertools import count
 
-from ..leases.errors import ActorStoppedError, ServerUnavailableError
+from ..leases.errors import ActorStoppedError, ReplyLostError, ServerUnavailableError
 from ..leases.store import Store
 from ..ledger.mark import MarkReply
 from ..ledger.publish import publish_tools
@@ -101,7 +101,7 @@ class Host(Actor[HostMessage]):
         }
         try:
             await publish_tools(self._store.calls, tools)
-        except ServerUnavailableError as away:
+        except (ServerUnavailableError, ReplyLostError) as away:
             # For people to read only: a host that starts while the server is away is as good as any.
             log.warning("tools not published: %s", away)
 

@@ -21,7 +21,7 @@ def settlement_of(attempt: Attempt, done: Done, rng: random.Random) -> Settlemen
     proved with `NotExecuted` is a failure. A class that may run again is retried. A timeout is never a plain failure.
     """
     boundary = max(attempt.boundary, done.boundary, key=_ORDER.index)
-    if done.error_class == NEVER_BEGAN:
+    if done.outcome is Outcome.NOT_EXECUTED and done.error_class == NEVER_BEGAN:
         return given_back(attempt.grant)
     verb = _verb(attempt, done.outcome, boundary)
     error = "" if done.outcome is Outcome.COMPLETED else done.error_class.rpartition(".")[2] or done.outcome

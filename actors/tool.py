@@ -190,8 +190,10 @@ def _declare(fn: Callable[..., Any], declared: Declaration) -> Tool[..., Any]:
         warnings.warn(said, UndeclaredEffectWarning, stacklevel=3)
     reconciler = declared.get("reconciler")
     _check_reconciler(name, reconciler)
-    kind: type[Tool[..., Any]] = AsyncTool if inspect.iscoroutinefunction(fn) else SyncTool
-    return kind(fn, name, _binding(name, declared), reconciler)
+    binding = _binding(name, declared)
+    if inspect.iscoroutinefunction(fn):
+        return AsyncTool[..., Any](fn, name, binding, reconciler)
+    return SyncTool[..., Any](fn, name, binding, reconciler)
 
 
 def _binding(name: str, declared: Declaration) -> Binding:

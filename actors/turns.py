@@ -133,7 +133,7 @@ class Turns(Actor[TurnsMessage]):
     def _claimable(self) -> int:
         if self._session is None or self._drain is not None or not self._session.trusted():
             return 0
-        return max(0, self._slots.free - self._asked - self._waiting)
+        return max(0, min(BATCH, self._slots.free - self._asked - self._waiting))
 
     async def _take_turn(self, lane: int) -> None:
         session, batch = self._next_ended()

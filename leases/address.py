@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from typing import Any, cast
-from urllib.parse import parse_qsl, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, urlsplit
 
 from redis.asyncio.connection import Connection, ConnectionPool, UnixDomainSocketConnection, parse_url
 from redis.asyncio.retry import Retry
@@ -54,7 +54,7 @@ def normal_url(url: str) -> str:
         # Anything else could switch on the library's retries, decode replies or change the protocol.
         if option not in {"db", "username", "password"} and not option.startswith("ssl_"):
             raise SettingsError(f"'{option}' is no option of a server's URL.", next_step="Use db and ssl_… there.")
-    return urlunsplit(parts._replace(scheme=_SCHEMES[parts.scheme]))
+    return _SCHEMES[parts.scheme] + url[len(parts.scheme) :]
 
 
 def spoken_address(url: str) -> str:

@@ -102,7 +102,7 @@ class Wire:
                 await connection.send_packed_command(b"".join(batch), check_health=False)
                 for _ in batch:
                     replies.append(await _reply(connection))  # noqa: PERF401 - what came before an error is kept
-        except (RedisError, OSError) as error:  # a TimeoutError is an OSError
+        except Exception as error:  # noqa: BLE001 - whatever broke it, what was not answered may have run
             await self.drop()
             replies.extend([error] * (len(batch) - len(replies)))
         except BaseException:

@@ -100,4 +100,10 @@ def classify(error: BaseException) -> Fault:
 
 def classify_unsent(error: BaseException) -> Fault:
     """Say what an error proves of a command for which no connection could be made: it never left."""
-    return Fault.REFUSED if classify(error) is Fault.REFUSED else Fault.NOT_RUN
+    # On a unix socket the library hides what the server said at the greeting behind an error of the connection.
+    link: BaseException | None = error
+    while link is not None:
+        if classify(link) is Fault.REFUSED:
+            return Fault.REFUSED
+        link = link.__cause__
+    return Fault.NOT_RUN

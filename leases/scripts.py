@@ -27,7 +27,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from importlib import resources
-from typing import Generic, ParamSpec, get_args, get_type_hints
+from typing import Generic, ParamSpec, cast, get_args, get_type_hints
 
 from .errors import ScriptError
 
@@ -92,8 +92,8 @@ class Script(Generic[P]):
             if not isinstance(rows, Sequence):
                 what = f"Script {self.name} takes a sequence for {group.name}."
                 raise TypeError(what)
-            packed.append(len(rows))
-            for row in rows:
+            packed.append(len(cast("Sequence[object]", rows)))
+            for row in cast("Sequence[Sequence[Arg]]", rows):
                 packed.extend(row)
         return Command(self, tuple(packed))
 

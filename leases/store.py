@@ -169,7 +169,8 @@ class Store:
             self.url,
             client_name=f"mycelium:{self.keys.namespace}:{name}",
             call_timeout_s=call_timeout_s,
-            connect_timeout_s=self.settings.connect_timeout_s,
+            # A renewal must not wait behind a connection attempt that takes longer than the renewal may.
+            connect_timeout_s=min(call_timeout_s, self.settings.connect_timeout_s),
         )
         client = Redis(connection_pool=pool)
         self._clients.append(client)

@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from enum import StrEnum
+from typing import TypeVar
 
 from ..leases.errors import ToolDeclarationError
 from .states import REPEATABLE, BoundaryMode, EffectClass
 
 DEFAULT_TIMEOUT_S = 60.0
+
+_Word = TypeVar("_Word", bound=StrEnum)
+
+
+def _member(words: type[_Word], word: str) -> _Word:
+    try:
+        return words(word)
+    except ValueError:
+        known = ", ".join(words)
+        raise ToolDeclarationError(f"{word!r} is none of: {known}.", next_step="Correct the declaration.") from None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +52,11 @@ class Binding:
 
     def __post_init__(self) -> None:
         """Derive the boundary mode and refuse what cannot hold."""
-        if self.boundary_mode is None:
+        # A word of the set is taken for its member: what follows compares by identity.
+        object.__setattr__(self, "effect_class", _member(EffectClass, self.effect_class))
+        if self.boundary_mode is not None:
+            object.__setattr__(self, "boundary_mode", _member(BoundaryMode, self.boundary_mode))
+        else:
             read = self.effect_class is EffectClass.READ
             object.__setattr__(self, "boundary_mode", BoundaryMode.NONE if read else BoundaryMode.AUTOMATIC)
         for broken, why in self._contradictions():
@@ -51,12 +68,12 @@ class Binding:
         return [
             (read != (self.boundary_mode is BoundaryMode.NONE), "A read has no boundary, and every write has one."),
             (read and self.key_param is not None, "A read sends no idempotency key."),
-            (self.timeout_s <= 0, "timeout_s must be above 0 seconds."),
+            (not 0 < self.timeout_s < math.inf, "timeout_s must be above 0 seconds, and finite."),
             (self.max_attempts < 1, "max_attempts must be at least 1."),
             (self.max_deaths < 1, "max_deaths must be at least 1."),
-            (self.retry_delay_s < 0, "retry_delay_s must not be negative."),
+            (not 0 <= self.retry_delay_s < math.inf, "retry_delay_s must not be negative, and finite."),
             (self.key_window_s is not None and self.key_param is None, "key_window_s needs key_param."),
-            (self.key_window_s is not None and self.key_window_s <= 0, "key_window_s must be above 0 seconds."),
+            (self.key_window_s is not None and not self.key_window_s > 0, "key_window_s must be above 0 seconds."),
             (
                 self.effect_class is EffectClass.IRREVERSIBLE and self.key_window_s is not None,
                 "An irreversible effect is never sent again, so it has no key window.",

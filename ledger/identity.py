@@ -5,9 +5,9 @@ The rule, version 1 (K1, K2). Arguments are canonicalised after validation and d
 - an object's keys are text, sorted by code point; no key twice;
 - text is UTF-8 with JSON's shortest escapes; it is not normalised: composed and decomposed letters differ; lone
   surrogates are refused;
-- an integer is its digits, however large; a number with a fraction is its shortest digits that read back the same;
+- an integer is its digits, up to 4096 bits; a number with a fraction is its shortest digits that read back the same;
 - a number without a fraction is an integer, however it was written: `1`, `1.0` and `1e0` are equal, and so are `-0.0`
-  and `0`;
+  and `0`, and `1e16` is the integer of 17 digits; `true` is no number;
 - NaN and the infinities are refused, and so are values deeper than 64 and larger than the limit.
 
 The effect id is the SHA-256 of the canonical preimage. A tool call id that a model made up takes no part in it.
@@ -27,7 +27,7 @@ CANON_VERSION = 1
 MAX_DEPTH = 64
 MAX_REQUEST_ID_BYTES = 256
 DEFAULT_MAX_ARGS_BYTES = 1 << 20
-_EXACT_FLOAT = float(1 << 53)
+MAX_INTEGER_BITS = 4096
 
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 
@@ -58,7 +58,7 @@ def _plain(value: object, path: str, depth: int) -> Json:
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, int):
-        return int(value)
+        return _integer(value, path)
     if isinstance(value, float):
         return _number(value, path)
     if isinstance(value, str):
@@ -77,14 +77,21 @@ def _object(value: Mapping[object, object], path: str, depth: int) -> Json:
             raise _refused(path, f"has a key that is a {type(key).__name__}; keys must be text")
         _text(key, path)
     for key in sorted(key for key in value if isinstance(key, str)):
-        plain[str(key)] = _plain(value[key], f"{path}.{key}", depth + 1)
+        plain[str.__str__(key)] = _plain(value[key], f"{path}.{key}", depth + 1)
     return plain
+
+
+def _integer(value: int, path: str) -> int:
+    # Python itself refuses to write or read more than 4300 digits.
+    if value.bit_length() > MAX_INTEGER_BITS:
+        raise _refused(path, f"is an integer of more than {MAX_INTEGER_BITS} bits")
+    return int(value)
 
 
 def _number(value: float, path: str) -> Json:
     if not math.isfinite(value):
         raise _refused(path, "is not a finite number")
-    if value.is_integer() and abs(value) <= _EXACT_FLOAT:
+    if value.is_integer():
         return int(value)
     return float(value)
 
@@ -94,7 +101,8 @@ def _text(value: str, path: str) -> str:
         value.encode("utf-8")
     except UnicodeEncodeError:
         raise _refused(path, "has a lone surrogate, which is not text") from None
-    return str(value)
+    # Not str(): an enumeration that is text has its text here, not its name.
+    return str.__str__(value)
 
 
 def _refused(path: str, rule: str) -> BadArgumentsError:
@@ -160,7 +168,7 @@ def identify(
         preimage = [f"mycelium.effect/v{CANON_VERSION}", "explicit", request_id, tool, effect_class, args.decode()]
         return Identity(request_id, _digest(preimage), args)
     scope = scope or Scope()
-    if scope.run_id is None:
+    if scope.run_id is None or not scope.run_id.strip():
         what = "The call has neither a request id nor a run id: a retry of it could not be told from a new call."
         raise BadCallError(what, next_step="Nothing was submitted. Pass request_id=, or run_id= and step=.")
     where = [scope.run_id, "" if scope.step is None else str(scope.step), str(scope.ordinal)]

@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from ..leases.channel import Channel
-from ..leases.errors import EpochChangedError, IdentityConflictError, ScriptError
+from ..leases.errors import EpochChangedError, IdentityConflictError, ScriptError, SettingsError
 from ..leases.scripts import scripted
 from .binding import Binding
 from .identity import Identity
@@ -69,10 +69,21 @@ class Retention:
     Attributes:
         row: the ledger row: the window in which a repeated call is answered from the record.
         result: the result body.
+
+    Raises:
+        SettingsError: one of them is not at least a millisecond: what ends would be forgotten at once, and a repeated call
+            would run again.
     """
 
     row: timedelta = timedelta(days=7)
     result: timedelta = timedelta(days=1)
+
+    def __post_init__(self) -> None:
+        """Refuse what the server cannot keep."""
+        for name in ("row", "result"):
+            if getattr(self, name) < timedelta(milliseconds=1):
+                what = f"Retention.{name} is {getattr(self, name)}."
+                raise SettingsError(what, next_step=f"Give {name} a positive duration.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

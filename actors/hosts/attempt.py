@@ -88,22 +88,23 @@ class Attempt:
         Raises:
             BoundaryError: refused, or no effect may start.
         """
-        if ref is not None:
-            self._ref = ref  # it also travels with the settlement, in case this mark fails
         async with self._marking:
             self._check()
             if ref is None and self.boundary is not Boundary.NOT_CROSSED:
                 return
-            boundary = Boundary.MAYBE_CROSSED if self.boundary is Boundary.NOT_CROSSED else self.boundary
             self._in_doubt = True
-            reply = await self._send_mark(self.run.slot, boundary, ref)
+            reply = await self._send_mark(self.run.slot, Boundary.MAYBE_CROSSED, ref)
             self._in_doubt = False
             if not reply.ok:
                 raise self._refused(f"The mark was refused: {reply.why or 'no reason given'}.")
             if self.boundary is Boundary.NOT_CROSSED:
-                self.boundary = boundary
+                self.boundary = Boundary.MAYBE_CROSSED
             # The attempt may have ended while the reply was on its way.
             self._check()
+
+    def note(self, ref: str) -> None:
+        """Keep a provider's reference, to travel with the settlement as well."""
+        self._ref = ref
 
     def crossed(self) -> None:
         """Note that the external call returned."""
@@ -133,7 +134,7 @@ class Attempt:
 
     def _done(self, outcome: Outcome, *, body: bytes = b"", error_class: str = "", detail: str = "") -> Done:
         boundary = self.boundary
-        if self._in_doubt and boundary is Boundary.NOT_CROSSED:
+        if (self._in_doubt or self._ref is not None) and boundary is Boundary.NOT_CROSSED:
             boundary = Boundary.MAYBE_CROSSED
         return Done(self.run.slot, outcome, boundary, body, error_class, detail, self._ref)
 

@@ -13,7 +13,8 @@ KEPT = frozenset({"MYCELIUM_LOG_LEVEL"})
 """Variables of ours that a host may have."""
 
 _OURS = ("MYCELIUM_", "REDIS", "VALKEY")
-_STORE_URL = re.compile(r"\b(?:rediss?|valkeys?|unix)(?:\+\w+)?://", re.IGNORECASE)
+_STORE_URL = re.compile(r"\b(?:rediss?|valkeys?)(?:\+\w+)?://", re.IGNORECASE)
+_TELLING_CHARS = 6
 
 
 def host_environment(
@@ -65,4 +66,6 @@ def _marks_of(store_url: str | None) -> tuple[str, ...]:
     address = parts.netloc.rpartition("@")[2] if parts.port else ""
     socket_path = unquote(parts.path) if parts.scheme == "unix" else ""
     password = unquote(parts.password) if parts.password else ""
-    return tuple(text for text in (store_url, address, socket_path, password) if text)
+    # A short password would be found in innocent values, and without PATH no tool works.
+    found = password if len(password) >= _TELLING_CHARS else ""
+    return tuple(text for text in (store_url, address, socket_path, found) if text)

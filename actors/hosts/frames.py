@@ -144,7 +144,7 @@ class Done(msgspec.Struct, frozen=True, array_like=True, tag=12):
 
 
 class Mark(msgspec.Struct, frozen=True, array_like=True, tag=13):
-    """Write the boundary (and reference) durably, then answer with the same `n`: the tool waits."""
+    """Write the boundary (always `maybe_crossed`) and the reference durably, then answer with the same `n`."""
 
     slot: int
     n: int
@@ -181,11 +181,15 @@ def append_frame(buffer: bytearray, frame: ToHost | ToControl, limit: int = FRAM
     """Encode a frame at the end of a buffer.
 
     Raises:
-        PayloadTooLargeError: the frame is above the limit; the buffer is as before.
+        PayloadTooLargeError: the frame is above the limit; the buffer is as before, as with any other error.
     """
     at = len(buffer)
     buffer += b"\0\0\0\0"
-    _ENCODER.encode_into(frame, buffer, -1)
+    try:
+        _ENCODER.encode_into(frame, buffer, -1)
+    except BaseException:
+        del buffer[at:]
+        raise
     size = len(buffer) - at - _LENGTH.size
     if size > limit:
         del buffer[at:]

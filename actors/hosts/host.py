@@ -18,6 +18,7 @@ from ...leases.errors import ActorStoppedError, BadCallError, SettingsError
 from .deathwatch import DeathWatch
 from .environment import host_environment
 from .frames import (
+    FRAME_LIMIT_BYTES,
     TO_CONTROL,
     Answer,
     Ask,
@@ -38,6 +39,7 @@ from .link import Link
 from .watch import resident_bytes
 
 WATCH_EVERY_S = 0.5
+MAX_RESULT_BYTES = FRAME_LIMIT_BYTES // 4
 _STOP_MARGIN_S = 1.0
 
 
@@ -138,10 +140,13 @@ class HostProcess:
     ) -> None:
         if slots < 1:
             raise SettingsError(f"A host cannot have {slots} slots.", next_step="Give it at least one.")
+        self._settings = settings or HostSettings()
+        if not 0 < self._settings.max_result_bytes <= MAX_RESULT_BYTES:
+            what = f"max_result_bytes is {self._settings.max_result_bytes:,}."
+            raise SettingsError(what, next_step=f"Choose 1 to {MAX_RESULT_BYTES:,}.")
         self._spec = tools_spec
         self._slots = slots
         self._listener = listener
-        self._settings = settings or HostSettings()
         self.tools: dict[str, ToolFacts] = {}
         self.lag_s = 0.0
         self._due: dict[int, float] = {}
@@ -279,6 +284,7 @@ class HostProcess:
             raise
 
     async def _abandon(self) -> None:
+        self._hello.cancel()
         self.kill()
         await self.wait()
 

@@ -16,6 +16,7 @@ from typing import cast
 from ...leases.errors import MyceliumError
 from ...ledger.states import Boundary
 from ..context import RUNNING
+from ..effect import this_is_a_host
 from ..load import AnyTool, load_tools
 from .asking import answer
 from .attempt import Attempt
@@ -43,6 +44,7 @@ _TICK_S = 0.25
 
 def serve(descriptor: int, spec: str, *, slots: int, max_result_bytes: int) -> None:
     """Load the tools, say hello, and run until the control process says stop or is gone. Never returns."""
+    this_is_a_host()
     os.set_inheritable(descriptor, False)  # programs that a tool starts must not hold the socket open
     sock = socket.socket(fileno=descriptor)
     loop = asyncio.new_event_loop()

@@ -21,7 +21,7 @@ for at = 1, #page_of, 2 do
   local r = read(id)
   if r and r.fence == fence and r.session == session and (r.state == 'claimed' or r.state == 'attempting') then
     -- The holder may be frozen, not dead: nothing says yet that it can send no more, so `ended` is 0.
-    lose(r, 'session-lost', '0', history_lost)
+    lose(r, 'session-lost', {ended = '0'}, history_lost, '')
     count('expired')
     taken = taken + 1
   end

@@ -10,13 +10,12 @@ if not deadline or tonumber(deadline) <= now_ms or redis.call('HGET', session_ke
   return {'lost'}
 end
 
-local RANK = {not_crossed = 0, maybe_crossed = 1, crossed = 2}
-
 local function mark(r, boundary, ref)
   local changes = {}
   local forward = RANK[boundary] > RANK[r.boundary]
   if forward then changes.boundary = boundary end
-  if ref ~= '' then changes.ref = ref end
+  -- Sent again after a lost reply, the same handle is no new fact.
+  if ref ~= '' and redis.call('HGET', row_key(r.id), 'ref') ~= ref then changes.ref = ref end
   -- The provider's key window runs from the first dispatch of all, not from this attempt's.
   if forward and not r.first then changes.first = digits(now_ms) end
   if not next(changes) then return end
@@ -29,6 +28,7 @@ for id, fence, boundary, ref in each(item) do
   local r, word = read(id)
   if r then
     local mine = r.fence == fence and r.session == session and (r.state == 'claimed' or r.state == 'attempting')
+      and RANK[boundary] ~= nil
     word = mine and 'marked' or 'stale'
     if mine then mark(r, boundary, ref) else count('fences_refused') end
   end

@@ -7,6 +7,8 @@
 local epoch = redis.call('HGET', meta_key(), 'epoch')
 if not epoch then return {'epoch'} end
 
+local seen = {}
+
 local function join(id, effect)
   local r, why = read(id)
   if not r then return why end
@@ -15,7 +17,7 @@ local function join(id, effect)
     return 'conflict', r
   end
   -- The reply to the submit that made this row was lost: the answer stays `created`.
-  if r.op == op then return 'created', r end
+  if r.op == op and not seen[id] then return 'created', r end
   if not TERMINAL[r.state] then
     local waiters = r.waiters or ''
     local known = string.find(' ' .. waiters .. ' ', ' ' .. client .. ' ', 1, true)
@@ -54,6 +56,7 @@ for id, effect, tool, effect_class, mode, max_attempts, max_deaths, delay_ms, ke
       bell_rings = true
     end
   end
+  seen[id] = true
   reply[#reply + 1] = word
   reply[#reply + 1] = r and r.state or ''
 end

@@ -6,23 +6,35 @@
 -- WRITES row args result ready delayed unknown held session meta states counters events
 -- INCLUDE prelude keys record settle
 
+-- This very turn has claimed and its reply was lost: what it settled and granted is told again, and nothing is done.
+local last = redis.call('HMGET', session_key(session), 'op' .. lane, 'got' .. lane, 'said' .. lane)
+local again = last[1] == op
+
 -- ── check: nothing is written up to here ──
 local verdicts, moving, leaving = {}, {}, {}
-for id, fence, verb, error, delay_ms, boundary, ref, body in each(ended) do
-  local r, why = read(id)
-  local word, moves_row = why, false
-  if r then word, moves_row = judge(r, fence, verb, session) end
-  verdicts[#verdicts + 1] = word
-  if moves_row == 'ended' then
-    moving[#moving + 1] = {r, 'ended'}
-  elseif moves_row then
-    moving[#moving + 1] = {r, verb, error, tonumber(delay_ms), boundary, ref, body}
-  elseif word == 'stale' then
-    moving[#moving + 1] = {r, nil, verb, fence}
+local function judge_all()
+  for id, fence, verb, error, delay_ms, boundary, ref, body in each(ended) do
+    local r, why = read(id)
+    local word, moves_row = why, false
+    if r then word, moves_row = judge(r, fence, verb, session) end
+    verdicts[#verdicts + 1] = word
+    if moves_row == 'ended' then
+      moving[#moving + 1] = {r, 'ended'}
+    elseif moves_row then
+      moving[#moving + 1] = {r, verb, error, tonumber(delay_ms), boundary, ref, body}
+    elseif word == 'stale' then
+      moving[#moving + 1] = {r, nil, verb, fence}
+    end
+    -- What this session holds stays held, also under a newer fence, so that it is found when the session ends.
+    local kept = word == 'stale' and r.session == session
+    if not kept then leaving[#leaving + 1] = id end
   end
-  -- What is refused while it is still this holder's stays held, so that it is found when the session ends.
-  local kept = word == 'stale' and r.fence == fence and r.session == session
-  if not kept then leaving[#leaving + 1] = id end
+end
+
+if again then
+  for said in string.gmatch(last[3] or '', '%a+') do verdicts[#verdicts + 1] = said end
+else
+  judge_all()
 end
 
 local word = 'ok'
@@ -34,9 +46,9 @@ elseif not deadline or tonumber(deadline) <= now_ms or redis.call('HGET', sessio
 end
 
 -- ── settle ──
--- HDEL first: it needs no memory, and once a script has written, a full server lets it write on. A settlement must never fail
--- for want of memory. A row that another attempt holds is only forgotten here, never touched.
-if #leaving > 0 then redis.call('HDEL', held_key(session), unpack(leaving)) end
+-- HDEL first, with a field that is never there: it needs no memory, and once a script has written, a full server lets it
+-- write on. A settlement must never fail for want of memory. A row that another holds is only forgotten here, never touched.
+if #moving + #leaving > 0 then redis.call('HDEL', held_key(session), '', unpack(leaving)) end
 local done = {}
 for _, m in ipairs(moving) do
   local r, verb = m[1], m[2]
@@ -70,7 +82,7 @@ local function tell(r, body)
   end
 end
 
--- The reply to this very turn was lost: the same grants again, as far as they still stand.
+-- The same grants again, as far as they still stand.
 local function tell_again(got)
   for fence, id in string.gmatch(got, '(%d+)\t([^\n]+)') do
     local r = read(id)
@@ -78,9 +90,12 @@ local function tell_again(got)
   end
 end
 
+-- Lua unpacks a few thousand values at most, and a turn should be short.
+local MOST = 1000
+
 -- Ids of rows that left `ready` some other way are dropped here; the bound keeps a turn short whatever lies in a list.
 local function take()
-  local taken, seen, left = {}, {}, slots
+  local taken, seen, left = {}, {}, math.min(slots, MOST)
   for tool in each(known) do
     for _ = 1, 4 do
       local ids = left > 0 and redis.call('LPOP', ready_key(tool), left)
@@ -114,15 +129,17 @@ local function claim()
     got[at] = r.fence .. '\t' .. r.id
   end
   redis.call('HSET', held_key(session), unpack(holding))
-  redis.call('HSET', session_key(session), 'op' .. lane, op, 'got' .. lane, table.concat(got, '\n'))
+  redis.call('HSET', session_key(session), 'op' .. lane, op, 'got' .. lane, table.concat(got, '\n'),
+    'said' .. lane, table.concat(verdicts, ' '))
   count('claimed', #taken)
   bodies = redis.call('MGET', unpack(bodies))
   for at, r in ipairs(taken) do tell(r, bodies[at]) end
 end
 
-if word == 'ok' and slots > 0 then
-  local last = redis.call('HMGET', session_key(session), 'op' .. lane, 'got' .. lane)
-  if last[1] == op then tell_again(last[2]) else claim() end
+if word == 'ok' and again then
+  tell_again(last[2])
+elseif word == 'ok' and slots > 0 then
+  claim()
 end
 flush()
 return reply

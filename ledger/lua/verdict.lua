@@ -1,5 +1,5 @@
 -- Record what a provider said of an unknown transition, if it is still the one that was asked about.
--- ARGV  request_id fence:digits said by evidence next_ms:int window_ms:int body
+-- ARGV  request_id fence:digits said by evidence asks next_ms:int window_ms:int body
 -- REPLY settled refused missing corrupt window
 -- WRITES row args result ready unknown meta states counters events
 -- INCLUDE prelude keys record
@@ -28,7 +28,9 @@ local function run_again(auth)
   if auth == 'verdict' then redis.call('HDEL', row_key(request_id), 'first') end
   -- The fence moves first, so that nothing the old attempt still sends to the store is taken for the new one's (R5, R6).
   r.fence = digits(redis.call('HINCRBY', meta_key(), 'fence', 1))
-  make_ready(r, auth, {fence = r.fence, told = told, evidence = evidence, auth = auth})
+  make_ready(r, auth, {
+    fence = r.fence, told = told, evidence = evidence, auth = auth, doubt = auth == 'key' and '1' or '',
+  })
 end
 
 if said == 'completed' then
@@ -39,6 +41,8 @@ elseif said == 'not_executed' then
 elseif resend then
   run_again('key')
 else
+  -- Sent again after a lost reply, or said by two at once: one asking counts once.
+  if redis.call('HGET', row_key(request_id), 'asks') ~= asks then return {'settled', r.state} end
   redis.call('HINCRBY', row_key(request_id), 'asks', 1)
   redis.call('HSET', row_key(request_id), 'said', evidence)
   redis.call('ZADD', unknown_key(r.tool), digits(now_ms + next_ms), request_id)

@@ -70,6 +70,12 @@ def test_a_body_that_never_began_is_given_back_and_not_charged(effect_class: Eff
     assert (settlement.verb, settlement.boundary) == (Settle.RELEASED, NOT)
 
 
+def test_a_tools_own_error_cannot_pass_for_a_body_that_never_began() -> None:
+    done = Done(0, Outcome.FAILED, MAYBE, error_class=NEVER_BEGAN)
+    settlement = settlement_of(attempt_of(EffectClass.KEYED_MUTATE, MAYBE), done, random.Random(0))
+    assert settlement.verb is Settle.UNKNOWN
+
+
 def test_the_record_gets_the_bare_class_name_and_the_body_gets_the_words() -> None:
     done = Done(0, Outcome.FAILED, MAYBE, error_class="shop.errors.Declined", detail="card declined")
     settlement = settlement_of(attempt_of(EffectClass.KEYED_MUTATE, MAYBE), done, random.Random(0))

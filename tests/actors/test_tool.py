@@ -90,7 +90,7 @@ def test_a_declaration_that_cannot_hold_is_refused(declared: dict[str, object]) 
         del amount
 
     with pytest.raises(ToolDeclarationError):
-        tool(**declared)(pay)  # type: ignore[arg-type]
+        tool(**declared)(pay)  # type: ignore[call-overload]
 
 
 def test_what_is_no_function_with_one_result_is_refused() -> None:
@@ -102,7 +102,7 @@ def test_what_is_no_function_with_one_result_is_refused() -> None:
 
     for wrong in (many, many_async, int, "text", lambda: 1):
         with pytest.raises(ToolDeclarationError):
-            tool(effect_class="read")(wrong)  # type: ignore[call-overload]
+            tool(effect_class="read")(wrong)  # type: ignore[arg-type]
 
 
 async def test_outside_a_worker_the_helpers_do_nothing_and_warn_once() -> None:

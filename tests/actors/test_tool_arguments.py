@@ -40,7 +40,7 @@ def book(  # type: ignore[no-untyped-def]
     cabin: Cabin = Cabin.ECONOMY,
     fare: Literal["flex", "basic"] = "basic",
     weight: float = 1,
-    anything=None,  # noqa: ANN001 - unannotated means any JSON value
+    anything=None,  # noqa: ANN001 # pyright: ignore[reportMissingParameterType] - unannotated means any JSON value
     sloppy: int = None,  # type: ignore[assignment]  # noqa: RUF013 - as people write it
 ) -> None:
     """Names that pydantic models also have, and most kinds of annotation."""

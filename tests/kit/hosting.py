@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, Awaitable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -88,13 +88,13 @@ def run_of(tool: str, slot: int = 0, arguments: object = None, **changes: object
     return msgspec.structs.replace(run, **changes)
 
 
-async def soon(awaited: asyncio.Future[T] | object) -> T:
+async def soon(awaited: Awaitable[T]) -> T:
     """Await something that is certain to come; a defect must not hang the tests."""
-    return await asyncio.wait_for(awaited, WAIT_S)  # type: ignore[arg-type]
+    return await asyncio.wait_for(awaited, WAIT_S)
 
 
 @asynccontextmanager
-async def hosting(spec: str = "host_tools", slots: int = 4, **changes: object) -> AsyncIterator[Control]:
+async def hosting(spec: str = "host_tools", slots: int = 4, **changes: object) -> AsyncGenerator[Control]:
     """A started host, which is gone afterwards."""
     control = Control(spec, slots, replace(SETTINGS, **changes))  # type: ignore[arg-type]
     await control.host.start()

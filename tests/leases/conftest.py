@@ -1,4 +1,4 @@
-"""What the tests of this floor share: stores that close with the test, a clock to turn, and the keyspace as it stands."""
+"""What the tests of this floor share: stores that close with the test, a clock to turn, and a dump of the keyspace."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from typing import Any, Protocol, cast
 
 import pytest
 from fakeredis import TcpFakeServer
-from mycelium.leases.store import Store, StoreSettings, open_store
 from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
+
+from mycelium.leases.store import Store, StoreSettings, open_store
 
 Keys = dict[str, object]
 
@@ -83,7 +84,8 @@ def keyspace(namespace: str) -> Callable[[Store], Awaitable[Keys]]:
     return dump
 
 
-async def _value(client: Any, key: bytes) -> object:
+async def _value(redis: Redis, key: bytes) -> object:
+    client = cast("Any", redis)
     kind = cast("bytes", await client.type(key))
     if kind == b"hash":
         return await client.hgetall(key)

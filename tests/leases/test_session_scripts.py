@@ -6,6 +6,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Protocol, cast
 
 import pytest
+from redis.asyncio import Redis
+
 from kit.fixtures import StartServer
 from kit.servers import Flavour, flavours
 from mycelium.leases.epoch import found
@@ -13,7 +15,6 @@ from mycelium.leases.errors import ServerUnavailableError
 from mycelium.leases.scripts import Command
 from mycelium.leases.session import close_session, open_session, renew_session
 from mycelium.leases.store import Store, StoreSettings
-from redis.asyncio import Redis
 
 NOON_MS = 1_800_000_000_000
 TTL_MS = 15_000

@@ -2,10 +2,11 @@
 
 local FIELDS = {
   'state', 'fence', 'tool', 'class', 'mode', 'boundary', 'session', 'n', 'attempts', 'fails', 'deaths',
-  'max_attempts', 'max_deaths', 'keep', 'keep_result', 'waiters', 'effect', 'op', 'first', 'epoch',
+  'max_attempts', 'max_deaths', 'keep', 'keep_result', 'waiters', 'effect', 'op', 'first', 'epoch', 'doubt',
 }
 local TERMINAL = {completed = true, failed = true, cancelled = true, dead = true}
 local REPEATABLE = {read = true, idempotent_mutate = true}
+local RANK = {not_crossed = 0, maybe_crossed = 1, crossed = 2}
 local HISTORY = 64
 local EVENTS = 100000
 
@@ -30,7 +31,7 @@ local function read(id)
     r[field] = tonumber(r[field])
     if not r[field] then return nil, 'corrupt' end
   end
-  if not (r.fence and r.tool and r.class and r.mode and r.boundary and r.keep and r.keep_result) then
+  if not (r.fence and r.tool and r.class and r.mode and RANK[r.boundary] and r.keep and r.keep_result) then
     return nil, 'corrupt'
   end
   return r
@@ -38,6 +39,7 @@ end
 
 local function history(r, what, why, write)
   r.n = r.n + 1
+  if r.n > HISTORY then redis.call('HDEL', row_key(r.id), 'h' .. digits(r.n - HISTORY)) end
   write[#write + 1] = 'n'
   write[#write + 1] = digits(r.n)
   write[#write + 1] = 'h' .. digits(r.n)
@@ -55,7 +57,6 @@ local function move(r, to, why, changes)
   end
   history(r, to, why, write)
   redis.call('HSET', row_key(r.id), unpack(write))
-  if r.n > HISTORY then redis.call('HDEL', row_key(r.id), 'h' .. digits(r.n - HISTORY)) end
   r.state = to
   if from ~= to then
     if from then deltas[from] = (deltas[from] or 0) - 1 end
@@ -91,47 +92,54 @@ end
 local function make_ready(r, why, changes)
   changes = changes or {}
   changes.session = ''
+  -- A provider's handle names an operation of the old attempt: what is asked about the next one must not find it. Only what
+  -- is sent again by key is the same operation.
+  if why ~= 'key' then changes.ref = '' end
   move(r, 'ready', why, changes)
   redis.call('RPUSH', ready_key(r.tool), r.id)
   bell_rings = true
 end
 
-local function make_unknown(r, why, changes)
-  changes = changes or {}
+local function make_unknown(r, why, changes, body)
   changes.session = ''
   changes.unknown_ms = digits(now_ms)
   changes.asks = '0'
+  if body ~= '' then redis.call('SET', result_key(r.id), body, 'PX', r.keep_result) end
   move(r, 'unknown', why, changes)
   redis.call('ZADD', unknown_key(r.tool), digits(now_ms), r.id)
   count('unknown')
 end
 
 local function finish(r, to, why, body, changes)
-  changes = changes or {}
+  -- An earlier attempt may have had its effect: that this one had none proves nothing of that one. Only a verdict does.
+  if r.doubt == '1' and to ~= 'completed' and why ~= 'verdict' then return make_unknown(r, why, changes, body) end
   changes.session = ''
-  if body ~= '' then redis.call('SET', result_key(r.id), body, 'PX', r.keep_result) end
+  if body ~= '' then
+    redis.call('SET', result_key(r.id), body, 'PX', r.keep_result)
+  else
+    -- The error that was told with an unknown outcome is not the result of the known one.
+    redis.call('DEL', result_key(r.id))
+  end
   move(r, to, why, changes)
   count(to)
 end
 
 -- What becomes of a row whose holder ended (design: "Session lost while attempting"). `history_lost` says that a mark may have
 -- been written and forgotten, so that an unmarked row proves nothing.
-local function lose(r, why, ended, history_lost)
+local function lose(r, why, changes, history_lost, body)
   r.deaths = r.deaths + 1
-  local changes = {deaths = digits(r.deaths), ended = ended}
+  changes.deaths = digits(r.deaths)
   local worn_out = r.deaths >= r.max_deaths
-  local unsent = r.state == 'claimed' or r.boundary == 'not_crossed'
-  if r.class == 'read' or (unsent and not history_lost) then
-    if worn_out then
-      finish(r, 'dead', why, '', changes)
-    else
-      make_ready(r, why, changes)
-    end
+  -- What the holder tells counts also where the store has forgotten the mark.
+  local unsent = (changes.boundary or r.boundary) == 'not_crossed' and not history_lost
+  if r.class == 'read' or unsent then
+    if worn_out then return finish(r, 'dead', why, body, changes) end
   elseif r.class == 'idempotent_mutate' and not worn_out then
-    make_ready(r, why, changes)
+    changes.doubt = '1'
   else
-    make_unknown(r, why, changes)
+    return make_unknown(r, why, changes, body)
   end
+  make_ready(r, why, changes)
 end
 
 -- Writes what was gathered: one command a counter, one event a call, one message a client, whatever the number of rows.

@@ -19,6 +19,8 @@ local function judge(r, fence, verb, session)
     if r.state == 'claimed' and verb == 'completed' then return 'stale', false end
     return 'settled', true
   end
+  -- An earlier attempt in doubt is not settled by what this one did not do.
+  if r.state == 'unknown' and verb == 'failed' and r.doubt == '1' then return 'settled', 'ended' end
   if r.state == 'unknown' and (verb == 'completed' or verb == 'failed') then return 'late', true end
   -- A holder that was taken for lost tells that its attempt is over: it can send no more, which a verdict may need to know.
   if r.state == 'unknown' and AGAIN[verb].unknown then return 'settled', 'ended' end
@@ -26,32 +28,38 @@ local function judge(r, fence, verb, session)
   return 'stale', false
 end
 
-local function fail_again(r, error, delay_ms, boundary)
-  local safe = REPEATABLE[r.class] or boundary == 'not_crossed'
-  if not safe then return make_unknown(r, 'retry-unsafe', {ended = '1', error = error}) end
+local function fail_again(r, changes, delay_ms, body)
+  local sent = r.class ~= 'read' and changes.boundary ~= 'not_crossed'
+  if sent and not REPEATABLE[r.class] then return make_unknown(r, 'retry-unsafe', changes, body) end
   r.fails = r.fails + 1
-  local changes = {fails = digits(r.fails), error = error, session = ''}
-  if r.fails >= r.max_attempts then return finish(r, 'dead', 'attempts', '', changes) end
+  changes.fails = digits(r.fails)
+  if r.fails >= r.max_attempts then
+    if sent then return make_unknown(r, 'attempts', changes, body) end
+    return finish(r, 'dead', 'attempts', body, changes)
+  end
   count('retried')
+  if sent then changes.doubt = '1' end
   if delay_ms <= 0 then return make_ready(r, 'retry', changes) end
+  changes.session = ''
   move(r, 'delayed', 'retry', changes)
   redis.call('ZADD', delayed_key(), digits(now_ms + delay_ms), r.id)
 end
 
-local function release(r, boundary)
-  if not REPEATABLE[r.class] and boundary ~= 'not_crossed' then
-    return make_unknown(r, 'release-unsafe', {ended = '1'})
-  end
+local function release(r, changes, body)
+  local sent = r.class ~= 'read' and changes.boundary ~= 'not_crossed'
+  if sent and not REPEATABLE[r.class] then return make_unknown(r, 'release-unsafe', changes, body) end
+  if sent then changes.doubt = '1' end
   r.attempts = r.attempts - 1
-  make_ready(r, 'released', {attempts = digits(r.attempts)})
+  changes.attempts = digits(r.attempts)
+  make_ready(r, 'released', changes)
   count('released')
 end
 
 local function settle(r, verb, error, delay_ms, boundary, ref, body)
   if verb == 'ended' then return redis.call('HSET', row_key(r.id), 'ended', '1') end
-  -- A mark may be further than this settlement knows, and a boundary only moves forward; but whoever gives back unstarted work
-  -- says that nothing was sent, mark or no mark, and only the holder can know that.
-  if verb ~= 'released' and r.boundary ~= 'not_crossed' and boundary == 'not_crossed' then boundary = r.boundary end
+  -- A mark may be further than this settlement knows, and a boundary only moves forward; but whoever gives back unstarted
+  -- work says that nothing was sent, mark or no mark, and only the holder can know that.
+  if verb ~= 'released' and (RANK[boundary] or 1) < RANK[r.boundary] then boundary = r.boundary end
   if r.state == 'unknown' then redis.call('ZREM', unknown_key(r.tool), r.id) end
   local changes = {boundary = boundary, ended = '1'}
   if ref ~= '' then changes.ref = ref end
@@ -61,13 +69,11 @@ local function settle(r, verb, error, delay_ms, boundary, ref, body)
     return finish(r, 'completed', 'settled', body, changes)
   end
   if verb == 'failed' then return finish(r, 'failed', 'settled', body, changes) end
-  if verb == 'released' then return release(r, boundary) end
-  if verb == 'retry' then return fail_again(r, error, delay_ms, boundary) end
-  r.boundary = boundary
+  if verb == 'released' then return release(r, changes, body) end
+  if verb == 'retry' then return fail_again(r, changes, delay_ms, body) end
   if verb == 'died' then
     count('host_deaths')
-    return lose(r, 'host-died', '1', false)
+    return lose(r, 'host-died', changes, false, body)
   end
-  if body ~= '' then redis.call('SET', result_key(r.id), body, 'PX', r.keep_result) end
-  make_unknown(r, 'settled', changes)
+  make_unknown(r, 'settled', changes, body)
 end

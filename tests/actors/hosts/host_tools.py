@@ -244,6 +244,28 @@ async def charge_automatic() -> str:
         return "charged"
 
 
+@tool(effect_class="non_idempotent_mutate", boundary="explicit")
+async def record_and_leave() -> None:
+    record_external_operation("pi_3")
+
+
+@tool(effect_class="non_idempotent_mutate", boundary="explicit")
+def charge_in_a_bare_thread() -> str:
+    said: list[str] = []
+
+    def work() -> None:
+        try:
+            with side_effect():
+                said.append("an effect without a mark")
+        except BoundaryError as error:
+            said.append(type(error).__name__)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    return said[0]
+
+
 @tool(effect_class="read")
 async def charge_in_a_read() -> None:
     async with side_effect():

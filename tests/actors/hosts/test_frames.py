@@ -56,6 +56,9 @@ def test_a_frame_above_the_limit_leaves_the_buffer_as_it_was() -> None:
     with pytest.raises(PayloadTooLargeError):
         append_frame(buffer, Done(0, Outcome.COMPLETED, Boundary.CROSSED, b"x" * 100), limit=50)
     assert buffer == b"before"
+    with pytest.raises(UnicodeEncodeError):
+        append_frame(buffer, MarkReply(0, 1, ok=True, why="\ud800"))
+    assert buffer == b"before"
 
 
 def test_bindings_travel_whole() -> None:

@@ -179,7 +179,6 @@ SECRETS = {
     "REDIS_PASSWORD": "s3cret",
     "APP_CACHE": "rediss://elsewhere:6380",
     "APP_STORE_ADDRESS": "127.0.0.1:6399",
-    "APP_SOCKET": "unix:///run/store.sock",
     "SAFE": "kept",
 }
 

@@ -9,7 +9,7 @@ import pytest
 from mycelium.actors.hosts.environment import host_environment
 from mycelium.leases.errors import SettingsError
 
-STORE = "redis://worker:p%40ss@10.0.0.5:6379/0"
+STORE = "redis://worker:p%40ssword@10.0.0.5:6379/0"
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,7 @@ STORE = "redis://worker:p%40ss@10.0.0.5:6379/0"
         ("BROKER", "valkey://elsewhere"),
         ("SOCKET", "redis+unix:///run/x.sock"),
         ("ADDRESS", "tcp:10.0.0.5:6379"),
-        ("SECRET", "p@ss"),
+        ("SECRET", "p@ssword"),
     ],
 )
 def test_what_tells_of_the_store_is_taken_out(name: str, value: str) -> None:
@@ -33,6 +33,11 @@ def test_what_tells_of_the_store_is_taken_out(name: str, value: str) -> None:
 def test_a_unix_socket_is_an_address_too() -> None:
     made = host_environment({"A": "/run/m/s.sock", "B": "/run/m"}, {}, store_url="unix:///run/m/s.sock?db=0")
     assert made == {"B": "/run/m"}
+
+
+def test_innocent_values_stay() -> None:
+    base = {"PATH": "bin:sbin", "DOCKER_HOST": "unix:///run/docker.sock"}
+    assert host_environment(base, {}, store_url="redis://:bin@10.0.0.5:6379") == base
 
 
 def test_other_variables_and_those_given_on_purpose_stay() -> None:

@@ -103,3 +103,16 @@ async def test_a_mark_in_a_wrong_place_is_refused_at_once(wrong: str) -> None:
         assert control.marks.empty()
     assert (done.outcome, done.boundary) == (Outcome.FAILED, Boundary.NOT_CROSSED)
     assert done.error_class.endswith("BoundaryError")
+
+
+async def test_a_reference_that_nobody_awaits_travels_with_the_end() -> None:
+    async with hosting() as control:
+        done = await control.run("record_and_leave")
+    assert (done.ref, done.boundary) == ("pi_3", Boundary.MAYBE_CROSSED)
+
+
+async def test_an_effect_that_belongs_to_no_call_is_refused_in_a_host() -> None:
+    async with hosting() as control:
+        done = await control.run("charge_in_a_bare_thread")
+        assert control.marks.empty()
+    assert msgspec.json.decode(done.body) == "BoundaryError"

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import msgspec
 import pytest
 
-from kit.hosting import Control, hosting, run_of, soon
+from kit.hosting import SETTINGS, Control, hosting, run_of, soon
 from mycelium.actors.hosts.frames import Done, Outcome
 from mycelium.leases.errors import BadCallError, PayloadTooLargeError, SettingsError
 from mycelium.ledger.states import Boundary, EffectClass
@@ -158,6 +159,20 @@ async def test_tools_that_cannot_be_loaded_are_told_at_start() -> None:
         with pytest.raises(SettingsError, match=words):
             async with hosting(spec):
                 pass
+
+
+async def test_a_host_that_does_not_start_in_time_is_not_left_running() -> None:
+    control = Control("host_tools", 1, replace(SETTINGS, start_within_s=0.001))
+    with pytest.raises(SettingsError, match="did not start within"):
+        await control.host.start()
+    assert control.host.exited is not None
+    assert control.exits.empty()
+
+
+@pytest.mark.parametrize("slots, limit", [(0, 1000), (1, 0), (1, 1 << 40)])
+def test_settings_out_of_range_are_refused(slots: int, limit: int) -> None:
+    with pytest.raises(SettingsError):
+        Control("host_tools", slots, replace(SETTINGS, max_result_bytes=limit))
 
 
 async def test_ten_thousand_jobs_go_through_one_host_and_all_come_back() -> None:

@@ -1,0 +1,58 @@
+"""Two workers, five hundred jobs of every kind, and kill -9 at random: the book, the records and the counts agree."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from contextlib import suppress
+from random import Random
+
+import chaos_tools as tools
+from chaos.stage import Stage, Worker
+from mycelium.ledger.states import State
+
+KINDS = (
+    tools.look,
+    tools.put,
+    tools.charge,
+    tools.charge_asked,
+    tools.charge_marked,
+    tools.charge_marked_asked,
+    tools.refuse,
+)
+BATCHES = 25
+BATCH = 20
+
+
+async def test_five_hundred_jobs_under_random_kills(stage: Stage) -> None:
+    random = Random(500)
+    living = [await stage.start(hosts=2, slots=4) for _ in range(2)]
+    for batch in range(BATCHES):
+        # What a random kill meets is what runs: so most of a batch has to be somewhere between claim and settlement.
+        await asyncio.gather(
+            *[stage.submit(random.choice(KINDS), f"job-{batch}-{number}") for number in range(BATCH)]
+        )
+        await asyncio.sleep(random.uniform(0.0, 0.1))
+        await strike(stage, living, random)
+        await asyncio.sleep(random.uniform(0.0, 0.3))
+    await stage.ended(40)
+    records = await stage.check()
+    assert len(records) == BATCHES * BATCH
+    for key, record in records.items():
+        tool = stage.keys[key]
+        if tool is tools.refuse:
+            assert record.state in {State.FAILED, State.UNKNOWN, State.DEAD}, (key, record)
+        elif tool.reconciler is not None:
+            assert record.state in {State.COMPLETED, State.DEAD}, (key, record)
+
+
+async def strike(stage: Stage, living: list[Worker], random: Random) -> None:
+    at = random.randrange(len(living))
+    if random.random() < 0.25:
+        living[at].kill()
+        await living[at].exited()
+        living[at] = stage.spawn(hosts=2, slots=4)
+    elif hosts := living[at].hosts:
+        with suppress(ProcessLookupError):
+            os.kill(random.choice(hosts), signal.SIGKILL)
