@@ -1,4 +1,4 @@
-"""The client: submits tool calls as jobs and waits for their results. Async first; `sync.py` is the same for plain code."""
+"""The client: submits tool calls as jobs and waits for their results. `sync.py` is the same for plain code."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Client:
         arguments: Mapping[str, object] | None = None,
         **options: Unpack[CallOptions],
     ) -> Job:
-        """Record one call and queue it. The same effect joins what is on record, whatever its state, and gets its result.
+        """Record one call and queue it. The same effect joins what is on record, and gets its result.
 
         Args:
             call: `tool.bind(…)`, or the name of a tool among `tools`.
@@ -89,8 +89,8 @@ class Client:
         """Record and queue many calls, a script call a hundred.
 
         Returns:
-            One entry a submission, in order: its job, or the error that `submit` would have raised for it. An error of one
-            keeps none of the others from being submitted.
+            One entry a submission, in order: its job, or the error that `submit` would have raised for it. An error of
+            one keeps none of the others from being submitted.
         """
         answers: list[Intent | MyceliumError] = [self._try_intent(submission) for submission in submissions]
         intents = [answer for answer in answers if isinstance(answer, Intent)]
@@ -195,11 +195,11 @@ def connect(
     tools: Tools = (),
     settings: ClientSettings | None = None,
 ) -> Connecting:
-    """Connect to a server: `client = await connect(…)`, or `async with connect(…) as client`.
+    """Give a client: `client = await connect(…)`, or `async with connect(…) as client`.
 
     Args:
-        url: `redis://`, `rediss://`, `valkey://`, `unix:///path` or `embedded:///directory`; None: the embedded server in its
-            default directory.
+        url: `redis://`, `rediss://`, `valkey://`, `unix:///path` or `embedded:///directory`; None: the embedded server in
+            its default directory.
         namespace: the namespace of every key.
         tools: the tools that calls may name; a bound call brings its own.
         settings: see `ClientSettings`.

@@ -32,7 +32,7 @@ class Job:
 
     Attributes:
         request_id: its storage identity: any client can ask by it.
-        created: True if this very call put it on record; False if it joined what was there; None if it was only looked up.
+        created: True if this very call put it on record; False if it joined; None if it was only looked up.
     """
 
     def __init__(self, submitter: Submitter, request_id: str, *, created: bool | None) -> None:

@@ -8,7 +8,7 @@ from ..leases.clock import Clock
 from ..leases.errors import ServerError, ServerUnfitError
 from ..leases.session import Renewal, Session, SessionSettings, Standing
 from ..leases.store import Store
-from .messages import SessionLost, SessionOpened, Suspect, TrustLost
+from .messages import EpochChanged, SessionLost, SessionOpened, Suspect, TrustLost
 from .runtime import Actor, StopReason
 
 log = logging.getLogger(__name__)
@@ -81,13 +81,15 @@ class LeaseManager(Actor[Suspect]):
 
     async def _lost(self, session: Session, renewal: Renewal) -> None:
         log.error(
-            "session %s lost after a gap of %.3f s: %s; its attempts are cancelled",
+            "session %s lost after a gap of %.3f s: %s",
             session.id,
             renewal.gap_s,
             renewal.why,
         )
         self._session = None
-        self.find("turns").tell(SessionLost(session))
+        # Another epoch is no loss by itself: a server that started again may have kept all that it acknowledged.
+        turned = session.epoch != self._store.epoch
+        self.find("turns").tell(EpochChanged(session) if turned else SessionLost(session))
         await self._open_again()
 
     async def _open_again(self) -> None:

@@ -30,6 +30,13 @@ class SessionLost:
 
 
 @dataclass(frozen=True, slots=True)
+class EpochChanged:
+    """The data set is another one: what the session held goes on where the store still shows its mark."""
+
+    session: Session
+
+
+@dataclass(frozen=True, slots=True)
 class TrustLost:
     """The holder's own deadline has passed without a renewal: nothing is dispatched, and what runs is cancelled."""
 

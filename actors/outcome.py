@@ -129,7 +129,9 @@ async def read_outcome(
     state, error = fields if isinstance(fields, list) else (None, None)
     if state is None:
         what = f"Job {request_id!r} is not on record in namespace {store.keys.namespace!r}."
-        next_step = "Its retention is over, or the data set was lost: that does not prove that the effect never happened."
+        next_step = (
+            "Its retention is over, or the data set was lost: that does not prove that the effect never happened."
+        )
         raise JobNotFoundError(what, next_step=next_step)
     word = _state(request_id, text(state))
     if word is State.COMPLETED and body is None:

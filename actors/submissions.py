@@ -1,4 +1,4 @@
-"""What a caller hands in, and the checks that turn it into an intent. Whatever is wrong is refused here: nothing was written."""
+"""What a caller hands in, and the checks that turn it into an intent: whatever is wrong is refused before a write."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ MAX_HINT_BYTES = 1024
 MAX_DELAY_S = 3650 * 86400.0
 _SHORTEST_KEPT = timedelta(seconds=1)
 _NOTHING = "Nothing was submitted."
+_DEFAULT_RETENTION = Retention()
 
 
 class CallOptions(TypedDict, total=False):
@@ -65,7 +66,7 @@ class Submission:
     ordinal: int = 0
     tool_call_id: str | None = None
     delay_s: float = 0.0
-    retention: Retention = Retention()
+    retention: Retention = _DEFAULT_RETENTION
 
     def __repr__(self) -> str:
         # Arguments may be secrets of the caller's, and a repr ends up in logs.
@@ -172,7 +173,8 @@ def _check_options(submission: Submission, binding: Binding) -> None:
     _check_hint("tool_call_id", submission.tool_call_id)
     if submission.run_id is not None and not submission.run_id.strip():
         raise _wrong("run_id is blank")
-    for name, value in (("step", submission.step), ("ordinal", submission.ordinal)):
+    numbers: dict[str, object] = {"step": submission.step, "ordinal": submission.ordinal}
+    for name, value in numbers.items():
         if value is not None and (isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 1 << 53):
             raise _wrong(f"{name} is not a whole number from 0")
     delay_s: object = submission.delay_s

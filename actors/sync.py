@@ -1,20 +1,19 @@
 """The client for plain code: the same verbs, over one event loop in a thread of its own.
 
-It can be used from many threads at once, and from a thread whose own event loop is running: the call then blocks that loop
-until it is over, but never deadlocks, as the client's loop is another.
+It can be used from many threads at once, and from a thread whose own event loop is running: the call then blocks that
+loop until it is over, but never deadlocks, as the client's loop is another.
 """
 
 from __future__ import annotations
 
+import asyncio
 import atexit
 import os
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from contextlib import ExitStack
-from threading import Lock
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from concurrent.futures import Future
+from threading import Lock, Thread
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack
-
-from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from ..leases.errors import MyceliumError, ServerUnavailableError
 from ..ledger.record import Record
@@ -30,23 +29,25 @@ class _Loop:
     """An event loop in a thread; work is brought to it from any other thread."""
 
     def __init__(self) -> None:
-        self._stack = ExitStack()
         self._pid = os.getpid()
-        self._portal: BlockingPortal | None = self._stack.enter_context(
-            start_blocking_portal("asyncio", name="mycelium")
-        )
+        self._started: Future[asyncio.AbstractEventLoop] = Future()
+        self._stop = asyncio.Event()
+        # A daemon: a program that forgets to close must be able to end.
+        self._thread = Thread(target=asyncio.run, args=(self._serve(),), name="mycelium", daemon=True)
+        self._thread.start()
+        self._loop: asyncio.AbstractEventLoop | None = self._started.result()
 
     @property
     def forked(self) -> bool:
         """Whether this is a child of the process that has the thread."""
         return self._pid != os.getpid()
 
-    def run(self, work: Callable[[], Awaitable[_T]]) -> _T:
+    def run(self, work: Callable[[], Coroutine[Any, Any, _T]]) -> _T:
         """Run work there and wait for it here; an interrupt here cancels it there."""
-        if self._portal is None or self.forked:
+        if self._loop is None or self.forked:
             what = "The client was made before this process forked." if self.forked else "The client is closed."
             raise ServerUnavailableError(what, next_step="Connect again, in this process.")
-        future = self._portal.start_task_soon(work)
+        future = asyncio.run_coroutine_threadsafe(work(), self._loop)
         try:
             return future.result()
         except BaseException:
@@ -55,8 +56,14 @@ class _Loop:
 
     def stop(self) -> None:
         """End the loop and its thread."""
-        self._portal = None
-        self._stack.close()
+        loop, self._loop = self._loop, None
+        if loop is not None:
+            loop.call_soon_threadsafe(self._stop.set)
+            self._thread.join()
+
+    async def _serve(self) -> None:
+        self._started.set_result(asyncio.get_running_loop())
+        await self._stop.wait()
 
 
 class SyncJob:
@@ -165,7 +172,7 @@ def connect_sync(
     tools: Tools = (),
     settings: ClientSettings | None = None,
 ) -> SyncClient:
-    """Connect from plain code: `with connect_sync(…) as client`. Arguments and errors are those of `connect`."""
+    """Connect from plain code, best in a `with` statement. Arguments and errors are those of `connect`."""
     loop = _Loop()
 
     async def opened() -> Client:

@@ -14,9 +14,11 @@ from collections import deque
 from itertools import count
 
 from ..leases.clock import Clock
+from ..leases.errors import ServerError
 from ..leases.session import Session
 from ..leases.store import Store
 from ..ledger.mark import MarkReply
+from ..ledger.record import still_held
 from ..ledger.states import Boundary, BoundaryMode, EffectClass, Settled
 from ..ledger.turn import Grant, Settlement, TurnReply, TurnReport, take_turn
 from .attempt import Attempt, Phase
@@ -25,6 +27,7 @@ from .messages import (
     Died,
     Drain,
     EndHost,
+    EpochChanged,
     HostGone,
     HostReady,
     MarkTold,
@@ -47,7 +50,19 @@ log = logging.getLogger(__name__)
 LANES = 2
 BATCH = 100
 
-TurnsMessage = SessionOpened | SessionLost | TrustLost | HostReady | HostGone | MarkTold | Ran | NotTaken | Died | Drain
+TurnsMessage = (
+    SessionOpened
+    | SessionLost
+    | EpochChanged
+    | TrustLost
+    | HostReady
+    | HostGone
+    | MarkTold
+    | Ran
+    | NotTaken
+    | Died
+    | Drain
+)
 
 
 class Turns(Actor[TurnsMessage]):
@@ -81,14 +96,16 @@ class Turns(Actor[TurnsMessage]):
             self.spawn_task(self._take_turns_for_ever(lane))
         self.spawn_task(self._hear_bell())
 
-    async def receive(self, message: TurnsMessage) -> object:
+    async def receive(self, message: TurnsMessage) -> object:  # noqa: C901 - one branch a message, no logic in it
         """Take one step with one attempt, or learn what stands."""
         match message:
             case SessionOpened(session):
                 self._session = session
                 self._rung = True
             case SessionLost(session) | TrustLost(session):
-                self._cancel_all(session)
+                self._cancel(self._running(session))
+            case EpochChanged(session):
+                self.spawn_task(self._cancel_forgotten(self._running(session)))
             case HostReady(host, slots, tools):
                 self._slots.add(host, slots, tools)
                 self._rung = True
@@ -262,10 +279,27 @@ class Turns(Actor[TurnsMessage]):
 
     # ── when things go wrong, or end ─────────────────────────────────────────────────────────────────────────────────
 
-    def _cancel_all(self, session: Session) -> None:
-        for attempt in self._attempts:
-            if attempt.session is session and attempt.phase is Phase.RUNNING:
+    def _running(self, session: Session) -> list[Attempt]:
+        return [a for a in self._attempts if a.session is session and a.phase is Phase.RUNNING]
+
+    def _cancel(self, attempts: list[Attempt]) -> None:
+        for attempt in attempts:
+            if attempt.phase is Phase.RUNNING:
                 self._host(attempt.host).tell(CancelRun(attempt))
+
+    async def _cancel_forgotten(self, attempts: list[Attempt]) -> None:
+        """After a change of epoch: what the store still shows as begun goes on, and settles as if nothing had been."""
+        for attempt in attempts:
+            grant = attempt.grant
+            try:
+                stands = await still_held(
+                    self._store, grant.request_id, fence=grant.fence, session_id=attempt.session.id
+                )
+            except ServerError:
+                stands = False
+            if not stands:
+                log.error("the mark of fence %s is forgotten; its attempt is cancelled", grant.fence)
+                self._cancel([attempt])
 
     def _begin_drain(self, drain: Drain) -> None:
         """Give back what cannot have sent anything; give the rest its grace."""

@@ -163,7 +163,7 @@ async def _drain(system: ActorSystem, settings: WorkerSettings, hurry: asyncio.E
     idle = asyncio.create_task(drain.idle.wait())
     limit_s = settings.grace_s + _STOP_SLACK_S
     await asyncio.wait({hurried, idle}, timeout=limit_s, return_when=asyncio.FIRST_COMPLETED)
-    if not drain.idle.is_set():
+    if hurry.is_set() and not drain.idle.is_set():
         turns.tell(Drain(0.0, drain.idle))
         await asyncio.wait({idle}, timeout=_STOP_SLACK_S)
     for task in (hurried, idle):

@@ -1,1 +1,1 @@
-"""cli."""
+"""What people type: the commands of `mycelium` and `mycelium-worker`."""

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import json
+import logging
 import shutil
 import signal
-import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from .options import ExitCode
+from .output import print_json, say_error
 
 # The rest is imported by the command itself: `mycelium --help` must not load the product.
 if TYPE_CHECKING:
@@ -23,9 +24,6 @@ if TYPE_CHECKING:
     from ..examples.airline.replay import Tally, Tell
     from ..examples.airline.score import Score
     from ..examples.airline.show import Plan
-
-BAD_USAGE = 2
-INTERRUPTED = 130
 
 
 def demo(  # noqa: PLR0913 - the parameters are the command's options
@@ -49,38 +47,41 @@ def demo(  # noqa: PLR0913 - the parameters are the command's options
     The calls go to a small airline on loopback that answers late, answers 500 after doing it, or hangs up after doing
     it. The demo starts everything that it needs, in a directory of its own, and ends it again.
 
-    Exit codes: 0 no write had more than one effect, no job was lost, and no result is wrong; 1 otherwise, or a process
-    of the demo failed; 2 bad usage, or a calls file that is not one; 130 interrupted.
+    The exit code is 1 when a write had more than one effect, a job was lost, a result is wrong, or a process of the
+    demo failed.
     """
-    from ..examples.airline.calls import bundled_calls  # noqa: PLC0415 - (as above)
-    from ..leases.errors import MyceliumError, SettingsError  # noqa: PLC0415 - (as above)
+    from ..leases.errors import MyceliumError  # noqa: PLC0415 - (as above)
 
     try:
         with _directory(keep) as directory:
-            plan = _plan(calls or bundled_calls(), directory, seed=seed, kills=kills, guarded=not unguarded)
-            result = _show(plan)
+            result = _show(_plan(calls, directory, seed=seed, kills=kills, guarded=not unguarded))
     except MyceliumError as error:
-        _say_error(error, as_json=as_json)
-        raise typer.Exit(BAD_USAGE if isinstance(error, SettingsError) else 1) from None
+        raise typer.Exit(say_error(error, as_json=as_json)) from None
     except (KeyboardInterrupt, asyncio.CancelledError):
-        raise typer.Exit(INTERRUPTED) from None
+        raise typer.Exit(ExitCode.INTERRUPTED) from None
     if as_json:
-        sys.stdout.write(json.dumps(result.as_dict()) + "\n")
+        print_json({**result.as_dict()})
     else:
         _print_table(result, guarded=not unguarded)
     raise typer.Exit(result.exit_code)
 
 
-def _plan(calls: Path, directory: Path, *, seed: int, kills: int, guarded: bool) -> Plan:
+def _plan(calls: Path | None, directory: Path, *, seed: int, kills: int, guarded: bool) -> Plan:
+    from ..examples.airline.calls import bundled_calls  # noqa: PLC0415 - (as above)
     from ..examples.airline.show import Plan  # noqa: PLC0415 - (as above)
 
-    return Plan(calls=calls, directory=directory, seed=seed, kills=kills, guarded=guarded)
+    return Plan(
+        calls=(calls or bundled_calls()).absolute(), directory=directory, seed=seed, kills=kills, guarded=guarded
+    )
 
 
 def _show(plan: Plan) -> Score:
     from rich.console import Console  # noqa: PLC0415 - (as above)
 
     from ..examples.airline.show import perform  # noqa: PLC0415 - (as above)
+
+    # What the product logs of its server is for workers' logs, and would tear the progress bar.
+    logging.getLogger("mycelium").addHandler(logging.NullHandler())
 
     async def show() -> Score:
         showing = asyncio.current_task()
@@ -94,7 +95,7 @@ def _show(plan: Plan) -> Score:
 
 
 @contextmanager
-def _directory(keep: Path | None) -> Iterator[Path]:
+def _directory(keep: Path | None) -> Generator[Path]:
     """A directory for one showing: the one to keep, or one that goes away unless its logs are needed.
 
     Raises:
@@ -129,7 +130,7 @@ def _directory(keep: Path | None) -> Iterator[Path]:
 
 
 @contextmanager
-def _progress(console: Console) -> Iterator[Tell]:
+def _progress(console: Console) -> Generator[Tell]:
     """A progress bar on a terminal; nothing elsewhere."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn  # noqa: PLC0415
 
@@ -182,14 +183,3 @@ def _rows(result: Score) -> list[tuple[str, int | float]]:
         ("silent duplicates", result.duplicates),
         ("seconds", result.seconds),
     ]
-
-
-def _say_error(error: Exception, *, as_json: bool) -> None:
-    from ..leases.errors import MyceliumError  # noqa: PLC0415 - (as above)
-
-    if as_json and isinstance(error, MyceliumError):
-        told = {"type": type(error).__name__, "what": error.what, "next_step": error.next_step}
-        sys.stderr.write(json.dumps({"error": told}) + "\n")
-        return
-    with contextlib.suppress(OSError):
-        sys.stderr.write(f"error: {error}\n")

@@ -43,12 +43,17 @@ def show(request_id: RequestId, url: Url = None, namespace: Namespace = "myceliu
 
 
 @jobs.command(epilog=EPILOG)
-def timeline(request_id: RequestId, url: Url = None, namespace: Namespace = "mycelium", as_json: AsJson = False) -> None:  # noqa: FBT002
+def timeline(
+    request_id: RequestId,
+    url: Url = None,
+    namespace: Namespace = "mycelium",
+    as_json: AsJson = False,  # noqa: FBT002
+) -> None:
     """Show the history of one job: each move, when, under which fence, and why."""
     run(_timeline(request_id, url=url, namespace=namespace, as_json=as_json), as_json=as_json)
 
 
-async def _list(
+async def _list(  # noqa: PLR0913 - each is an option of the command
     state: State | None, tool: str | None, limit: int, *, url: str | None, namespace: str, as_json: bool
 ) -> None:
     from ..ledger.listing import list_jobs, read_now_ms  # noqa: PLC0415 - help and completion come without it
@@ -60,7 +65,16 @@ async def _list(
         print_json({"jobs": [_line(record, now_ms) for record in records]})
         return
     rows = [
-        (r.request_id, r.tool, r.state, r.boundary, r.attempts, duration(now_ms - r.created_ms), r.error, _next_action(r))
+        (
+            r.request_id,
+            r.tool,
+            r.state,
+            r.boundary,
+            r.attempts,
+            duration(now_ms - r.created_ms),
+            r.error,
+            _next_action(r),
+        )
         for r in records
     ]
     columns = ("request id", "tool", "state", "boundary", "attempts", "age", "error", "next")
@@ -87,7 +101,10 @@ async def _timeline(request_id: str, *, url: str | None, namespace: str, as_json
         print_json({"request_id": record.request_id, "state": record.state, "timeline": entries})
         return
     start_ms = record.created_ms
-    rows = [(e.number, _instant(e.at_ms), f"+{duration(e.at_ms - start_ms)}", e.what, e.fence, e.why) for e in record.history]
+    rows = [
+        (e.number, _instant(e.at_ms), f"+{duration(e.at_ms - start_ms)}", e.what, e.fence, e.why)
+        for e in record.history
+    ]
     print_table(("no.", "time", "after", "state", "fence", "why"), rows, empty="No history is on record.")
 
 

@@ -32,7 +32,9 @@ class ExitCode(IntEnum):
 
 Url = Annotated[
     str | None,
-    typer.Option("--url", envvar="MYCELIUM_URL", help="The server; without it, the embedded one in its default directory."),
+    typer.Option(
+        "--url", envvar="MYCELIUM_URL", help="The server; without it, the embedded one in its default directory."
+    ),
 ]
 Namespace = Annotated[str, typer.Option("--namespace", envvar="MYCELIUM_NAMESPACE", help="The namespace of every key.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object, for programs.")]

@@ -31,7 +31,9 @@ def _file(name: str) -> bytes:
             return file.read(_MOST_BYTES + 1)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise BadArgumentsError(f"{name!r} cannot be read: {reason}.", next_step=f"{_NOTHING} Check the path.") from None
+        raise BadArgumentsError(
+            f"{name!r} cannot be read: {reason}.", next_step=f"{_NOTHING} Check the path."
+        ) from None
 
 
 def _limited(body: bytes) -> bytes:
@@ -61,7 +63,7 @@ def _object(body: str, where: str) -> dict[str, object]:
         raise BadArgumentsError(f"The JSON cannot be taken: {error}.", next_step=f"{_NOTHING} Correct it.") from None
     if not isinstance(value, dict):
         what = f"The JSON is {_kind(value)}, not an object with the parameters' names."
-        raise BadArgumentsError(what, next_step=f"{_NOTHING} Write {{\"parameter\": value}}.")
+        raise BadArgumentsError(what, next_step=f'{_NOTHING} Write {{"parameter": value}}.')
     return value
 
 

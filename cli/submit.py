@@ -14,11 +14,15 @@ from .reading import read_arguments
 
 def submit(  # noqa: PLR0913, PLR0917 - each is an option of the command
     tool: Annotated[str, typer.Argument(metavar="TOOL", help="The tool's name.")],
-    arguments: Annotated[str, typer.Argument(metavar="JSON|@FILE|-", help="An object with the tool's arguments.")] = "{}",
+    arguments: Annotated[
+        str, typer.Argument(metavar="JSON|@FILE|-", help="An object with the tool's arguments.")
+    ] = "{}",
     app: Annotated[
         str, typer.Option("--app", envvar="MYCELIUM_APP", help="Where the tools are: package.module[:attribute].")
     ] = "",
-    request_id: Annotated[str | None, typer.Option(help="The identity of the intended effect: charge-order:ORD-1.")] = None,
+    request_id: Annotated[
+        str | None, typer.Option(help="The identity of the intended effect: charge-order:ORD-1.")
+    ] = None,
     run_id: Annotated[str | None, typer.Option("--run", help="The agent's run, where there is no request id.")] = None,
     step: Annotated[int | None, typer.Option(help="The model turn.")] = None,
     ordinal: Annotated[int, typer.Option(help="Which of several equal calls of one step.")] = 0,
@@ -58,6 +62,7 @@ async def _submit(  # noqa: PLR0913 - (the same)
         job = await client.submit(tool, given, **options)
         standing = {"request_id": job.request_id, "tool": tool, "created": job.created}
         waits = timeout_s is None or timeout_s >= 0
+        result: object = None
         if waits:
             # Told before the wait, so that an interrupted one leaves the id behind.
             if not as_json:
@@ -69,5 +74,6 @@ async def _submit(  # noqa: PLR0913 - (the same)
         elif waits:
             typer.echo(json.dumps(result, indent=2, ensure_ascii=True))
         else:
-            print_fields([("job", job.request_id), ("tool", tool), ("state", state), ("new", "yes" if job.created else "no")])
-
+            print_fields(
+                [("job", job.request_id), ("tool", tool), ("state", state), ("new", "yes" if job.created else "no")]
+            )

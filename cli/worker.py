@@ -16,10 +16,12 @@ if TYPE_CHECKING:
 
 def worker(  # noqa: PLR0913, PLR0917 - each is an option of the command
     app: Annotated[
-        str, typer.Argument(metavar="APP", envvar="MYCELIUM_APP", help="Where the tools are: package.module[:attribute].")
+        str,
+        typer.Argument(metavar="APP", envvar="MYCELIUM_APP", help="Where the tools are: package.module[:attribute]."),
     ],
     slots: Annotated[
-        int, typer.Option("-c", "--slots", envvar="MYCELIUM_WORKER_SLOTS", min=1, help="Calls that one host runs at once.")
+        int,
+        typer.Option("-c", "--slots", envvar="MYCELIUM_WORKER_SLOTS", min=1, help="Calls that one host runs at once."),
     ] = 16,
     hosts: Annotated[
         int, typer.Option(envvar="MYCELIUM_WORKER_HOSTS", min=1, help="Tool hosts: processes that run the tools.")
@@ -27,10 +29,12 @@ def worker(  # noqa: PLR0913, PLR0917 - each is an option of the command
     url: Url = None,
     namespace: Namespace = "mycelium",
     ttl_s: Annotated[
-        float, typer.Option("--ttl", envvar="MYCELIUM_WORKER_TTL", help="Seconds that its session lives after a renewal.")
+        float,
+        typer.Option("--ttl", envvar="MYCELIUM_WORKER_TTL", help="Seconds that its session lives after a renewal."),
     ] = 15.0,
     grace_s: Annotated[
-        float, typer.Option("--grace", envvar="MYCELIUM_WORKER_GRACE", help="Seconds that running calls get at the end.")
+        float,
+        typer.Option("--grace", envvar="MYCELIUM_WORKER_GRACE", help="Seconds that running calls get at the end."),
     ] = 25.0,
     host_memory_mb: Annotated[
         int | None,
@@ -41,7 +45,7 @@ def worker(  # noqa: PLR0913, PLR0917 - each is an option of the command
     ] = LogFormat.TEXT,
     name: Annotated[str, typer.Option(envvar="MYCELIUM_WORKER_NAME", help="What people call this worker.")] = "",
 ) -> None:
-    """Run a worker: it claims jobs of the tools in APP and runs them in tool hosts. SIGTERM or Ctrl-C ends it in good order."""
+    """Run a worker: it claims jobs of the tools in APP and runs them in tool hosts. SIGTERM or Ctrl-C ends it."""
     import asyncio  # noqa: PLC0415 - help and completion come without it
 
     from ..actors.settings import WorkerSettings  # noqa: PLC0415 - (the same)

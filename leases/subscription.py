@@ -38,6 +38,7 @@ async def listen(
     Never raises for a server that is away: it reconnects with back-off until the iterator is closed.
     """
     tries = 0
+    cancelled_before = _cancelled()
     while True:
         try:
             async with aclosing(_one_connection(client, channels, silence_s)) as words:
@@ -46,6 +47,9 @@ async def listen(
                     yield word
         except (RedisError, OSError):
             tries += 1
+        if _cancelled() > cancelled_before:
+            # Closing a connection half-way may raise over the cancellation: it would be lost here.
+            raise asyncio.CancelledError
         await asyncio.sleep(random.uniform(0, min(_BACKOFF_CAP_S, 0.01 * 2 ** min(tries, 16))))  # noqa: S311 - no secret
 
 
@@ -55,9 +59,14 @@ async def _one_connection(
     pubsub = cast("Any", client).pubsub()
     missing = set(channels)
     asked = False
+    cancelled_before = _cancelled()
     try:
         await pubsub.subscribe(*channels)
         while True:
+            if _cancelled() > cancelled_before:
+                # The library sends through `asyncio.wait_for`, which before Python 3.12 loses a cancellation that comes
+                # as the sending ends.
+                raise asyncio.CancelledError
             message = cast("dict[str, Any] | None", await pubsub.get_message(timeout=silence_s))
             if message is None:
                 if asked:
@@ -74,3 +83,8 @@ async def _one_connection(
                     yield Resubscribed()
     finally:
         await pubsub.aclose()
+
+
+def _cancelled() -> int:
+    task = asyncio.current_task()
+    return 0 if task is None else task.cancelling()

@@ -5,7 +5,8 @@ The rule, version 1 (K1, K2). Arguments are canonicalised after validation and d
 - an object's keys are text, sorted by code point; no key twice;
 - text is UTF-8 with JSON's shortest escapes; it is not normalised: composed and decomposed letters differ; lone
   surrogates are refused;
-- an integer is its digits, up to 4096 bits; a number with a fraction is its shortest digits that read back the same;
+- an integer is its digits, up to 4096 bits; a number with a fraction is the shortest digits that read
+  back the same, as Python writes them;
 - a number without a fraction is an integer, however it was written: `1`, `1.0` and `1e0` are equal, and so are `-0.0`
   and `0`, and `1e16` is the integer of 17 digits; `true` is no number;
 - NaN and the infinities are refused, and so are values deeper than 64 and larger than the limit.

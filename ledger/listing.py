@@ -1,4 +1,4 @@
-"""Lists transitions and sessions for people. There is no index for it on the hot path: it reads what is there anyway."""
+"""Lists transitions and sessions for people. No index on the hot path serves it: it reads what is there anyway."""
 
 from __future__ import annotations
 

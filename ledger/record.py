@@ -142,6 +142,20 @@ async def read_states(store: Store, request_ids: Sequence[str]) -> list[State | 
     return states
 
 
+async def still_held(store: Store, request_id: str, *, fence: str, session_id: str) -> bool:
+    """Tell whether the store still shows an attempt as it was when its holder was allowed to start it.
+
+    After a change of epoch it is the only proof that the mark of an attempt was not forgotten.
+
+    Raises:
+        ServerError: the server could not be asked.
+    """
+    fields = await store.calls.read("HMGET", store.keys.row(request_id), "state", "fence", "session")
+    if not isinstance(fields, list):
+        return False
+    return [text(value or b"") for value in fields] == [State.ATTEMPTING, fence, session_id]
+
+
 async def read_body(store: Store, request_id: str) -> bytes | None:
     """Read the result body; None: there is none, or its retention is over."""
     value = await store.calls.read("GET", store.keys.result(request_id))

@@ -58,12 +58,12 @@ class Guarded(Way):
             "--url": self._url,
             "--name": f"worker {number}",
             "--hosts": HOSTS,
-            "--concurrency": SLOTS,
+            "--slots": SLOTS,
             "--ttl": TTL_S,
             "--grace": GRACE_S,
         }
         flat = [str(word) for pair in options.items() for word in pair]
-        return await stage.start(f"worker {number}", ["mycelium.cli.worker", TOOLS_MODULE, *flat])
+        return await stage.start(f"worker {number}", ["mycelium", "worker", TOOLS_MODULE, *flat])
 
     async def wait_for_workers(self, stage: Stage, number: int) -> None:
         """Wait until their sessions are open."""

@@ -45,9 +45,10 @@ class NaiveWorker:
     async def work(self) -> None:
         """Take and make one call after the other, for ever."""
         while True:
-            taken = await self._redis.blmove(QUEUE, processing(self._name), BLOCK_S, "LEFT", "RIGHT")
-            if taken is None:
+            found = await self._redis.blmove(QUEUE, processing(self._name), BLOCK_S, "LEFT", "RIGHT")
+            if found is None:
                 continue
+            taken = str(found)
             result = await self._make(cast("dict[str, object]", json.loads(taken)))
             await self._redis.rpush(RESULTS, json.dumps(result))
             await self._redis.lrem(processing(self._name), 1, taken)
@@ -66,7 +67,7 @@ class NaiveWorker:
 
 async def _run(url: str, slots: int) -> None:
     name = str(os.getpid())
-    redis = Redis.from_url(url)
+    redis = Redis.from_url(url, decode_responses=True)
     airline = AirlineClient(os.environ[URL_VARIABLE])
     worker = NaiveWorker(redis, airline, name)
     working = [asyncio.create_task(worker.work()) for _ in range(slots)]

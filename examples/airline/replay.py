@@ -86,6 +86,7 @@ class Replay:
         self._tell = tell
         self._workers: list[Actor] = []
         self._endings: dict[str, Ending] = {}
+        self._over = False
 
     async def run(self, *, workers: int) -> dict[str, Ending]:
         """Start workers, make every call, and give the endings by key.
@@ -98,9 +99,13 @@ class Replay:
         making = asyncio.create_task(self._make_all(workers))
         try:
             await asyncio.wait({directing, making}, return_when=asyncio.FIRST_COMPLETED)
+            # A process that ended explains more than what its end broke.
+            self._stage.check()
             if directing.done():
                 await directing
             await making
+            self._over = True
+            await directing
         finally:
             for task in (directing, making):
                 task.cancel()
@@ -119,20 +124,25 @@ class Replay:
                     self._endings[call.key] = await self._way.perform(call)
                     self.tally.done += 1
 
-        async with asyncio.TaskGroup() as runs:
-            for run in by_run(self._calls):
-                runs.create_task(make(run))
+        try:
+            async with asyncio.TaskGroup() as runs:
+                for run in by_run(self._calls):
+                    runs.create_task(make(run))
+        except ExceptionGroup as group:
+            # What one run met, the others met as well: one is told.
+            raise group.exceptions[0] from group
 
     async def _direct(self) -> None:
-        """Watch the processes, tell of progress, and kill workers at evenly spaced points. Never returns."""
+        """Watch the processes, tell of progress, and kill workers at evenly spaced points, until all calls ended."""
         airline = AirlineClient(self._stage.airline_url, name="demo")
-        while True:
+        while not self._over:
             self._stage.check()
             self.tally.unknown = await self._way.unknown_now()
             self._tell(self.tally)
             if self.tally.killed < self._kills and self.tally.done >= self._next_kill_at():
                 await self._kill_one(airline)
             await asyncio.sleep(LOOK_EVERY_S)
+        await airline.aclose()
 
     def _next_kill_at(self) -> int:
         return self.tally.calls * (self.tally.killed + 1) // (self._kills + 1)
@@ -142,8 +152,10 @@ class Replay:
         victim = self._workers[at]
         with suppress(TimeoutError):
             async with asyncio.timeout(CATCH_LIMIT_S):
-                while not await _has_write_in_flight(airline, victim):  # noqa: ASYNC110 - it is another process
+                while not self._over and not await _has_write_in_flight(airline, victim):  # noqa: ASYNC110 - it is another process
                     await asyncio.sleep(LOOK_EVERY_S / 4)
+        if self._over:
+            return
         await victim.kill()
         self.tally.killed += 1
         self._workers[at] = await self._way.start_worker(self._stage, len(self._workers) + self.tally.killed)
@@ -151,5 +163,8 @@ class Replay:
 
 
 async def _has_write_in_flight(airline: AirlineClient, worker: Actor) -> bool:
-    in_flight = (await airline.stats()).get("writes_in_flight")
+    try:
+        in_flight = (await airline.stats()).get("writes_in_flight")
+    except OSError:
+        return False
     return isinstance(in_flight, dict) and str(worker.pid) in in_flight

@@ -97,6 +97,10 @@ class Stage:
     async def start_airline(self, calls: Path, *, seed: int) -> None:
         """Start the airline's process, and wait until it listens.
 
+        Args:
+            calls: the recording; an absolute path.
+            seed: of its faults.
+
         Raises:
             MyceliumError: it ended, or does not listen in time.
         """
@@ -104,7 +108,7 @@ class Stage:
         options = {
             "--port-file": port_file,
             "--effects": self.effects,
-            "--calls": os.path.abspath(calls),
+            "--calls": calls,
             "--seed": seed,
         }
         flat = [str(word) for pair in options.items() for word in pair]

@@ -8,6 +8,7 @@ from typing import Self
 
 from redis.asyncio import Redis
 
+from ...leases.errors import MyceliumError
 from .calls import RecordedCall
 from .http_client import OK, SERVER_FAULT
 from .naive import QUEUE, RESULTS, WORKERS, processing
@@ -49,10 +50,14 @@ class Unguarded(Way):
 
     async def wait_for_workers(self, stage: Stage, number: int) -> None:
         """Wait until they have said so."""
-        async with asyncio.timeout(START_LIMIT_S):
-            while await self._redis.scard(WORKERS) < number:
-                stage.check()
-                await asyncio.sleep(LOOK_EVERY_S)
+        try:
+            async with asyncio.timeout(START_LIMIT_S):
+                while await self._redis.scard(WORKERS) < number:
+                    stage.check()
+                    await asyncio.sleep(LOOK_EVERY_S)
+        except TimeoutError:
+            what = f"The naive workers did not start within {START_LIMIT_S:g} s."
+            raise MyceliumError(what, next_step=f"Read their logs in {stage.directory}") from None
 
     async def perform(self, call: RecordedCall) -> Ending:
         """Put a call into the list, and wait for its result."""

@@ -7,13 +7,12 @@ import math
 from datetime import timedelta
 
 import pytest
+
 from kit.holder import holder, key_dump
 from kit.shop import TOOLS, charge, look_up, refund
-
-import mycelium.actors.client as client_module
 from mycelium.actors.client import Client, ClientSettings, connect
 from mycelium.actors.job import Job
-from mycelium.actors.submissions import CallOptions, Submission
+from mycelium.actors.submissions import CallOptions, Submission, tools_by_name
 from mycelium.leases.errors import (
     BadArgumentsError,
     BadCallError,
@@ -31,7 +30,9 @@ from mycelium.ledger.submit import Retention
 async def test_a_call_by_its_tool_and_by_name_is_the_same_call(url: str, namespace: str) -> None:
     async with connect(url, namespace=namespace, tools=TOOLS) as client:
         first = await client.submit(charge.bind("ORD-1", 10), request_id="charge:1")
-        again = await client.submit("charge", {"amount": 10, "order": "ORD-1", "currency": "EUR"}, request_id="charge:1")
+        again = await client.submit(
+            "charge", {"amount": 10, "order": "ORD-1", "currency": "EUR"}, request_id="charge:1"
+        )
         assert (first.created, again.created) == (True, False)
         assert await again.state() is State.READY
         record = await again.record()
@@ -98,13 +99,15 @@ async def test_many_are_submitted_and_the_errors_are_entries(url: str, namespace
     async with connect(url, namespace=namespace, tools=TOOLS) as client:
         await client.submit(charge.bind("ORD-1"), request_id="taken")
         await client.store.calls.read("SET", client.store.keys.row("not-ours"), "text")
-        answers = await client.submit_many([
-            Submission(charge.bind("ORD-2"), request_id="a"),
-            Submission("chrage", {}, request_id="b"),
-            Submission(charge.bind("ORD-3"), request_id="taken"),
-            Submission(charge.bind("ORD-4"), request_id="not-ours"),
-            Submission("charge", {"order": "ORD-5"}, request_id="c"),
-        ])
+        answers = await client.submit_many(
+            [
+                Submission(charge.bind("ORD-2"), request_id="a"),
+                Submission("chrage", {}, request_id="b"),
+                Submission(charge.bind("ORD-3"), request_id="taken"),
+                Submission(charge.bind("ORD-4"), request_id="not-ours"),
+                Submission("charge", {"order": "ORD-5"}, request_id="c"),
+            ]
+        )
         kinds = [type(answer) for answer in answers]
         assert kinds == [Job, UnknownToolError, IdentityConflictError, ScriptError, Job]
         assert [answer.request_id for answer in answers if isinstance(answer, Job)] == ["a", "c"]
@@ -155,7 +158,7 @@ BAD: list[tuple[str, object, dict[str, object] | None, CallOptions, type[Myceliu
         "no retention",
         "charge",
         {"order": "A"},
-        {"request_id": "x", "retention": Retention(result=timedelta(0))},
+        {"request_id": "x", "retention": Retention(result=timedelta(milliseconds=1))},
         BadCallError,
     ),
     (
@@ -196,9 +199,9 @@ async def test_an_unknown_tool_is_told_with_the_names_that_are_near(client: Clie
 def test_the_limits_of_a_client_are_checked() -> None:
     for broken in ({"poll_s": 0.0}, {"poll_s": math.nan}, {"max_args_bytes": 0}):
         with pytest.raises(SettingsError):
-            ClientSettings(**broken)  # type: ignore[arg-type]
+            ClientSettings(**broken)
     with pytest.raises(BadCallError, match="no tool"):
-        client_module.tools_by_name([len])  # type: ignore[list-item]
+        tools_by_name([len])  # type: ignore[list-item]
 
 
 async def test_a_submit_that_is_cancelled_before_it_left_is_not_sent(client: Client) -> None:

@@ -11,9 +11,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+
 from kit.holder import holder
 from kit.shop import TOOLS, charge, look_up
-
 from mycelium.actors.client import ClientSettings
 from mycelium.actors.submissions import Submission
 from mycelium.actors.sync import SyncClient, SyncJob, connect_sync

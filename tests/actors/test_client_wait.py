@@ -8,9 +8,9 @@ from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
 
 import pytest
+
 from kit.holder import Holder, holder, key_dump
 from kit.shop import TOOLS, charge, look_up
-
 from mycelium.actors.client import Client, ClientSettings, connect
 from mycelium.leases.errors import (
     JobDeadError,
@@ -182,9 +182,7 @@ async def test_unknown_is_waited_on_until_a_verdict_settles_it(client: Client, w
     assert await asyncio.wait_for(waiting, 30) == "found"
 
 
-async def test_who_asks_to_be_told_of_unknown_is_told_when_it_happens(
-    url: str, namespace: str, worker: Holder
-) -> None:
+async def test_who_asks_to_be_told_of_unknown_is_told_when_it_happens(url: str, namespace: str, worker: Holder) -> None:
     async with connect(url, namespace=namespace, settings=MESSAGES_ONLY) as client:
         job = await client.submit(charge.bind("A"), request_id="x")
         waiting = asyncio.create_task(job.result(on_unknown="raise"))
@@ -194,7 +192,9 @@ async def test_who_asks_to_be_told_of_unknown_is_told_when_it_happens(
             await asyncio.wait_for(waiting, 30)
 
 
-@pytest.mark.parametrize("body,cause", [(b'{"$too_large":9}', "result_not_kept"), (b'{"$unencodable":"X"}', "result_not_kept")])
+@pytest.mark.parametrize(
+    "body,cause", [(b'{"$too_large":9}', "result_not_kept"), (b'{"$unencodable":"X"}', "result_not_kept")]
+)
 async def test_a_result_that_was_not_kept_is_told(client: Client, worker: Holder, body: bytes, cause: str) -> None:
     job = await client.submit(charge.bind("A"), request_id="x")
     await worker.settle((await worker.claim())[0], Settle.COMPLETED, body=body)

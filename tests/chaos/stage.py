@@ -27,6 +27,8 @@ from mycelium.ledger.turn import turn_script
 from redis.asyncio import Redis
 
 HERE = Path(__file__).parent
+SEED = int(os.environ.get("MYCELIUM_CHAOS_SEED", "20"))
+"""Of everything that is random in these tests."""
 TTL_S = 2.0
 SESSION = {"ttl_s": TTL_S, "renew_every_s": 0.4, "call_timeout_s": 0.3, "margin_s": 0.3}
 ENDED = TERMINAL | {State.UNKNOWN}
@@ -129,7 +131,10 @@ class Worker:
         self.process.send_signal(number)
 
     async def exited(self, within_s: float = 20.0) -> int:
-        await until(lambda: self.process.poll() is not None, within_s)
+        try:
+            await until(lambda: self.process.poll() is not None, within_s)
+        except AssertionError:
+            raise AssertionError(self.log) from None
         return self.process.returncode
 
     def end(self) -> None:
@@ -267,9 +272,16 @@ class Stage:
 
     async def counted(self) -> dict[State, int]:
         """How many transitions stand in each state, as the scripts counted."""
+        told = await self._numbers(self.client.store.keys.states())
+        return {State(word): number for word, number in told.items() if number}
+
+    async def counters(self) -> Counter[str]:
+        """The fleet's counters."""
+        return await self._numbers(self.client.store.keys.counters())
+
+    async def _numbers(self, key: str) -> Counter[str]:
         async with Redis.from_url(self.url) as direct:
-            told = await direct.hgetall(self.client.store.keys.states())
-        return {State(word.decode()): int(number) for word, number in told.items() if int(number)}
+            return Counter({word.decode(): int(number) for word, number in (await direct.hgetall(key)).items()})
 
     def close(self) -> None:
         for worker in self.workers:

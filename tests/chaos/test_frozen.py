@@ -7,7 +7,7 @@ import signal
 from random import Random
 
 import chaos_tools as tools
-from chaos.stage import TTL_S, Stage, Worker, until
+from chaos.stage import SEED, TTL_S, Stage, Worker, until
 from mycelium.ledger.states import State
 
 QUICK = {"ttl_s": 1.0, "renew_every_s": 0.2, "call_timeout_s": 0.15, "margin_s": 0.2}
@@ -55,13 +55,14 @@ def stage_is_done(worker: Worker) -> bool:
 
 
 async def test_twenty_freezes_at_random_points(stage: Stage) -> None:
-    random = Random(20)
+    random = Random(SEED)
+    print(f"seed {SEED}")  # noqa: T201 - shown when it fails
     fleet = await asyncio.gather(
         *[stage.start(session=QUICK, slots=8, poll_s=0.2, presumed_dead_s=None) for _ in range(FREEZERS + 1)]
     )
     over = asyncio.Event()
     submitting = asyncio.create_task(keep_submitting(stage, over, random))
-    await asyncio.gather(*[freeze(worker, Random(n), ROUNDS // FREEZERS) for n, worker in enumerate(fleet[1:])])
+    await asyncio.gather(*[freeze(worker, Random(SEED + n), ROUNDS // FREEZERS) for n, worker in enumerate(fleet[1:])])
     over.set()
     await submitting
     await stage.ended(15)
@@ -69,6 +70,8 @@ async def test_twenty_freezes_at_random_points(stage: Stage) -> None:
     for key, record in records.items():
         if stage.keys[key] is not tools.charge:
             assert record.state in {State.COMPLETED, State.DEAD}, (key, record)
+    # Otherwise the freezes met nothing.
+    assert (await stage.counters())["expired"] >= ROUNDS // 4
     assert sum(worker.log.count("opened in epoch") for worker in fleet) > len(fleet) + ROUNDS // 2
 
 

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from kit.holder import Holder, holder
-from kit.shop import TOOLS
 from typer.testing import CliRunner, Result
 
+from kit.holder import Holder, holder
+from kit.shop import TOOLS
 from mycelium.actors.client import connect
 from mycelium.cli.main import app
 from mycelium.ledger.listing import NEXT_ACTION, list_jobs
@@ -58,9 +58,7 @@ async def settle_in_every_state(url: str, namespace: str) -> None:
         await client.submit("charge", {"order": "delayed"}, request_id="delayed", delay_s=3600)
 
 
-def test_a_job_in_each_state_is_listed_with_what_comes_next(
-    url: str, namespace: str, loop: asyncio.Runner
-) -> None:
+def test_a_job_in_each_state_is_listed_with_what_comes_next(url: str, namespace: str, loop: asyncio.Runner) -> None:
     loop.run(settle_in_every_state(url, namespace))
     jobs = {job["request_id"]: job for job in told(url, namespace, "jobs", "list")["jobs"]}
     reached = set(State) - {State.PARKED, State.CANCELLED}

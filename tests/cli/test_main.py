@@ -44,7 +44,7 @@ def test_a_verb_that_does_not_exist_ends_with_code_2() -> None:
 def test_help_loads_nothing_that_it_does_not_need() -> None:
     program = (
         "import sys\nfrom mycelium.cli.main import app\n"
-        "heavy = {'redis', 'pydantic', 'msgspec', 'asyncio', 'anyio', 'mycelium.leases.store', 'mycelium.actors.client'}\n"
+        "heavy = {'redis', 'pydantic', 'msgspec', 'asyncio', 'mycelium.leases.store', 'mycelium.actors.client'}\n"
         "print(sorted(heavy & set(sys.modules)))"
     )
     run = subprocess.run([sys.executable, "-P", "-c", program], capture_output=True, text=True, check=True)

@@ -11,10 +11,10 @@ import threading
 from pathlib import Path
 
 import pytest
-from kit.holder import holder
-from kit.servers import RealServer
 from typer.testing import CliRunner, Result
 
+from kit.holder import holder
+from kit.servers import RealServer
 from mycelium.cli.main import app
 
 TESTS = Path(__file__).parents[1]

@@ -6,6 +6,7 @@ import json
 import uuid
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from typing import Any
 
 from mycelium.leases.clock import BootClock
 from mycelium.leases.session import Session, SessionSettings
@@ -81,10 +82,12 @@ async def holder(url: str, namespace: str, known: Sequence[str], *, info: bytes 
 async def key_dump(store: Store) -> dict[bytes, bytes]:
     """Every key of the namespace and its value, as the server writes it down."""
     found: dict[bytes, bytes] = {}
-    cursor: object = 0
+    cursor: Any = 0
     while True:
-        cursor, keys = await store.calls.read("SCAN", cursor, "MATCH", store.keys.tag + ":*", "COUNT", 1000)  # type: ignore[misc, arg-type]
-        for key in keys:
-            found[key] = await store.calls.read("DUMP", key)  # type: ignore[assignment]
+        page: Any = await store.calls.read("SCAN", cursor, "MATCH", store.keys.tag + ":*", "COUNT", 1000)
+        cursor = page[0]
+        for key in page[1]:
+            value: Any = await store.calls.read("DUMP", key)
+            found[key] = value
         if cursor in {b"0", 0}:
             return found

@@ -11,9 +11,8 @@ from typing import Any, Protocol, cast
 import pytest
 from fakeredis import TcpFakeServer
 from redis.asyncio import Redis
-from redis.asyncio.retry import Retry
-from redis.backoff import NoBackoff
 
+from kit.plain import Plain
 from mycelium.leases.store import Store, StoreSettings, open_store
 
 Keys = dict[str, object]
@@ -53,9 +52,9 @@ async def opened(namespace: str) -> AsyncIterator[OpenStore]:
 
 
 @pytest.fixture
-async def direct(url: str) -> AsyncIterator[Redis]:
+async def direct(url: str) -> AsyncIterator[Plain]:
     """A plain client past every channel."""
-    async with Redis.from_url(url, retry=Retry(NoBackoff(), 0), protocol=2) as client:
+    async with Plain(url) as client:
         yield client
 
 
@@ -77,7 +76,7 @@ def keyspace(namespace: str) -> Callable[[Store], Awaitable[Keys]]:
     """Everything that the namespace holds, by key."""
 
     async def dump(store: Store) -> Keys:
-        async with Redis.from_url(store.url, protocol=2) as client:
+        async with cast("Any", Redis).from_url(store.url, protocol=2) as client:
             keys = sorted([key async for key in client.scan_iter(match=f"{{{namespace}}}:*")])
             return {key.decode(): await _value(client, key) for key in keys}
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Protocol, cast
+from typing import Protocol
 
 import pytest
-from redis.asyncio import Redis
 
 from kit.fixtures import StartServer
+from kit.plain import Plain
 from kit.proxy import FaultProxy
 from mycelium.leases.errors import SessionLostError, SettingsError
 from mycelium.leases.session import CloseReply, Session, SessionSettings, Standing
@@ -120,14 +120,14 @@ async def test_a_lost_reply_of_a_renewal_prolongs_the_session_but_not_the_trust(
 
 
 async def test_a_lost_reply_of_the_opening_opens_one_session(
-    store: Store, clock: Turned, proxy: FaultProxy, direct: Redis
+    store: Store, clock: Turned, proxy: FaultProxy, direct: Plain
 ) -> None:
     await Session(store, SETTINGS, clock).open()
     proxy.drop_close(b"EVALSHA")
     session = Session(store, SETTINGS, clock)
     await session.open()
     assert session.trusted()
-    assert await cast("Any", direct).zcard(store.keys.sessions()) == 2
+    assert await direct("ZCARD", store.keys.sessions()) == 2
 
 
 async def test_the_word_of_the_server_is_a_loss_for_ever(session: Session, store: Store) -> None:
@@ -141,8 +141,8 @@ async def test_the_word_of_the_server_is_a_loss_for_ever(session: Session, store
     assert store.renewals.sent == sent
 
 
-async def test_what_is_held_is_told(session: Session, store: Store, direct: Redis) -> None:
-    await cast("Any", direct).hset(store.keys.held(session.id), "r1", "7")
+async def test_what_is_held_is_told(session: Session, store: Store, direct: Plain) -> None:
+    await direct("HSET", store.keys.held(session.id), "r1", "7")
     assert (await session.renew_once()).held == 1
 
 
@@ -150,13 +150,13 @@ async def test_what_is_held_is_told(session: Session, store: Store, direct: Redi
 
 
 async def test_closing_ends_trust_at_once_and_waits_for_what_is_held(
-    session: Session, store: Store, direct: Redis
+    session: Session, store: Store, direct: Plain
 ) -> None:
-    await cast("Any", direct).hset(store.keys.held(session.id), "r1", "7")
+    await direct("HSET", store.keys.held(session.id), "r1", "7")
     assert await session.close() is CloseReply.HOLDING
     assert not session.trusted()
     assert (await session.renew_once()).standing is Standing.RENEWED
-    await cast("Any", direct).hdel(store.keys.held(session.id), "r1")
+    await direct("HDEL", store.keys.held(session.id), "r1")
     assert await session.close() is CloseReply.CLOSED
     assert await session.close() is CloseReply.GONE
     assert (await session.renew_once()).standing is Standing.LOST
@@ -171,9 +171,9 @@ async def test_a_session_is_opened_once(session: Session) -> None:
 
 
 async def test_a_new_epoch_ends_the_session_and_another_opens_in_it(
-    session: Session, store: Store, clock: Turned, direct: Redis
+    session: Session, store: Store, clock: Turned, direct: Plain
 ) -> None:
-    await cast("Any", direct).hset(store.keys.meta(), "epoch", "2")
+    await direct("HSET", store.keys.meta(), "epoch", "2")
     renewal = await session.renew_once()
     assert renewal.standing is Standing.LOST
     assert "epoch" in renewal.why
@@ -189,12 +189,12 @@ async def test_a_data_set_that_was_emptied_is_founded_again(
     store = await opened(start_server().url)
     session = Session(store, SETTINGS, clock)
     await session.open()
-    async with Redis.from_url(store.url) as client:
-        fence = int(await cast("Any", client).hget(store.keys.meta(), "fence"))
-        await client.flushall()
+    async with Plain(store.url) as client:
+        fence = await client.number("HGET", store.keys.meta(), "fence")
+        await client("FLUSHALL")
         assert (await session.renew_once()).standing is Standing.LOST
         await Session(store, SETTINGS, clock).open()
-        assert int(await cast("Any", client).hget(store.keys.meta(), "fence")) > fence
+        assert await client.number("HGET", store.keys.meta(), "fence") > fence
 
 
 async def test_a_renewal_needs_no_room_on_the_job_channel(

@@ -6,9 +6,9 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Protocol, cast
 
 import pytest
-from redis.asyncio import Redis
 
 from kit.fixtures import StartServer
+from kit.plain import Plain
 from kit.servers import Flavour, flavours
 from mycelium.leases.epoch import found
 from mycelium.leases.errors import ServerUnavailableError
@@ -53,8 +53,8 @@ async def word_of(store: Store, command: Command) -> str:
 
 async def edit(store: Store, *words: str) -> None:
     """Change a key past every script."""
-    async with Redis.from_url(store.url, protocol=2) as client:
-        await cast("Any", client).execute_command(*words)
+    async with Plain(store.url) as client:
+        await client(*words)
 
 
 # ── open ─────────────────────────────────────────────────────────────────────────────────────────────────────────────

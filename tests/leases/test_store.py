@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any, Protocol, cast
 
 import pytest
-from redis.asyncio import Redis
 
 from kit.fixtures import StartServer
+from kit.plain import Plain
 from kit.proxy import FaultProxy
 from mycelium.leases.address import normal_url, spoken_address
 from mycelium.leases.errors import ServerUnavailableError, ServerUnfitError, SettingsError
@@ -101,8 +101,8 @@ async def test_something_listens_that_never_answers(namespace: str) -> None:
 
 async def test_a_wrong_password_is_refused_at_once(start_server: StartServer, namespace: str) -> None:
     server = start_server(port=0)
-    async with Redis.from_url(server.url) as client:
-        await client.config_set("requirepass", "right")
+    async with Plain(server.url) as client:
+        await client("CONFIG", "SET", "requirepass", "right")
         url = server.url.replace("redis://", "redis://:s3cret@")
         with pytest.raises(ServerUnfitError) as caught:
             await open_store(url, namespace=namespace, settings=StoreSettings(connect_timeout_s=60))
@@ -132,14 +132,14 @@ async def test_an_evicting_server_is_refused_with_the_command_that_mends_it(
     server = start_server(config={"maxmemory-policy": "allkeys-lru"})
     with pytest.raises(ServerUnfitError, match="CONFIG SET maxmemory-policy noeviction"):
         await open_store(server.url, namespace=namespace)
-    async with Redis.from_url(server.url) as client:
-        assert await client.dbsize() == 0
+    async with Plain(server.url) as client:
+        assert await client("DBSIZE") == 0
 
 
 async def test_a_replica_is_refused(start_server: StartServer, namespace: str) -> None:
     server = start_server()
-    async with Redis.from_url(server.url) as client:
-        await cast("Any", client).replicaof("127.0.0.1", str(free_port()))
+    async with Plain(server.url) as client:
+        await client("REPLICAOF", "127.0.0.1", str(free_port()))
     with pytest.raises(ServerUnfitError, match="replica"):
         await open_store(server.url, namespace=namespace)
 
@@ -154,9 +154,9 @@ async def test_weak_persistence_is_warned_of_once(
     assert [record.getMessage() for record in caplog.records] == list(store.facts.warnings)
 
 
-async def test_another_schema_is_refused(opened: OpenStore, url: str, namespace: str, direct: Redis) -> None:
+async def test_another_schema_is_refused(opened: OpenStore, url: str, namespace: str, direct: Plain) -> None:
     store = await opened(url)
-    await cast("Any", direct).hset(store.keys.meta(), "schema", "9")
+    await direct("HSET", store.keys.meta(), "schema", "9")
     with pytest.raises(ServerUnfitError, match="schema 9"):
         await open_store(url, namespace=namespace)
 
@@ -195,18 +195,18 @@ async def test_a_restart_is_a_new_epoch_before_any_command_goes_out(
 # ── listening ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def test_listening_outlives_the_connection(opened: OpenStore, proxy: FaultProxy, direct: Redis) -> None:
+async def test_listening_outlives_the_connection(opened: OpenStore, proxy: FaultProxy, direct: Plain) -> None:
     store = await opened(proxy.url)
     bell = store.keys.bell()
     words = store.listen(bell, store.keys.settled("c"))
     async with asyncio.timeout(10):
         assert await anext(words) == Resubscribed()
-        await direct.publish(bell, b"\xff")
+        await direct("PUBLISH", bell, b"\xff")
         assert await anext(words) == Heard(bell, b"\xff")
         proxy.shut()
         await proxy.reopen()
         assert await anext(words) == Resubscribed()
-        await direct.publish(store.keys.settled("c"), "r1")
+        await direct("PUBLISH", store.keys.settled("c"), "r1")
         assert await anext(words) == Heard(store.keys.settled("c"), b"r1")
     await words.aclose()
 

@@ -1,0 +1,238 @@
+"""What must hold of a ledger at every moment, read from its keys alone: faults are told as sentences."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from kit.ledger import Dump
+from mycelium.leases.keys import ENDED, OPEN_ONLY, PERMANENT
+from mycelium.ledger.states import HELD, TERMINAL, EffectClass, State
+
+WHY = {
+    "claimed": "claim",
+    "marked": "maybe_crossed",
+    "retried": "retry",
+    "released": "released",
+    "expired": "session-lost",
+    "host_deaths": "host-died",
+}
+"""Counters, and the reason word of the moves that each counts."""
+REACHED = ("completed", "failed", "dead", "cancelled", "unknown")
+"""Counters of moves to a state."""
+HISTORY = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """One transition as the event stream tells it."""
+
+    id: str
+    source: str
+    target: str
+    fence: str
+    why: str
+
+
+@dataclass(slots=True)
+class View:
+    """A dump, sorted by what it is."""
+
+    rows: dict[str, dict[str, str]] = field(default_factory=dict)
+    args: dict[str, str] = field(default_factory=dict)
+    results: dict[str, str] = field(default_factory=dict)
+    places: dict[str, list[str]] = field(default_factory=dict)
+    held: dict[str, dict[str, str]] = field(default_factory=dict)
+    states: dict[str, int] = field(default_factory=dict)
+    counters: dict[str, int] = field(default_factory=dict)
+    seqs: list[int] = field(default_factory=list)
+    moves: list[Move] = field(default_factory=list)
+    meta: dict[str, str] = field(default_factory=dict)
+    sessions: list[str] = field(default_factory=list)
+    mortal: dict[str, bool] = field(default_factory=dict)
+
+    def place(self, request_id: str, where: str) -> None:
+        self.places.setdefault(request_id, []).append(where)
+
+
+def view_of(dump: Dump) -> View:
+    """Sort a dump."""
+    view = View()
+    for name, key in dump.items():
+        kind, _, rest = name.partition(":")
+        view.mortal[name] = key.mortal
+        _sort_in(view, kind, rest, key.value)
+    return view
+
+
+def _sort_in(view: View, kind: str, rest: str, value: Any) -> None:
+    match kind:
+        case "row":
+            view.rows[rest] = value
+        case "args":
+            view.args[rest] = value
+        case "result":
+            view.results[rest] = value
+        case "ready":
+            for request_id in value:
+                view.place(request_id, f"ready:{rest}")
+        case "delayed" | "unknown":
+            for request_id in value[::2]:
+                view.place(request_id, f"{kind}:{rest}" if rest else kind)
+        case "held":
+            view.held[rest] = value
+            for request_id in value:
+                view.place(request_id, f"held:{rest}")
+        case "states" | "counters":
+            setattr(view, kind, {word: int(count) for word, count in value.items()})
+        case "events":
+            view.seqs = [int(entry["seq"]) for entry in value]
+            view.moves = [Move(*line.split("\t")) for entry in value for line in entry["moves"].split("\n")]
+        case "meta":
+            view.meta = value
+        case "sessions":
+            view.sessions = value[::2]
+        case _:
+            pass
+
+
+def faults(dump: Dump) -> list[str]:
+    """Everything that is wrong with a ledger. Empty is right."""
+    view = view_of(dump)
+    return [
+        *_conserved(view),
+        *_numbered(view),
+        *_counted(view),
+        *_moved(view),
+        *_fenced(view),
+        *_mortal(view),
+    ]
+
+
+def _conserved(view: View) -> Iterator[str]:
+    """Q1: the states add up, and each open row is in the one place where it is found."""
+    recount = Counter(row["state"] for row in view.rows.values())
+    standing = {word: count for word, count in view.states.items() if count}
+    if standing != dict(recount):
+        yield f"Q1 states say {standing}, the rows {dict(recount)}"
+    for request_id, row in view.rows.items():
+        found, due = view.places.get(request_id, []), _due_place(row)
+        if found != due:
+            yield f"Q1 {request_id} is {row['state']} and stands in {found}, not in {due}"
+        holder = row["session"]
+        if (row["state"] in HELD) != (holder != ""):
+            yield f"L1 {request_id} is {row['state']} and its session is {holder!r}"
+        if holder and view.held.get(holder, {}).get(request_id) != row["fence"]:
+            yield f"L3 {request_id} is held by {holder} under another fence"
+        if row["state"] not in {State.COMPLETED} and request_id not in view.args:
+            yield f"E6 {request_id} has lost its arguments"
+    for request_id in view.places.keys() - view.rows.keys():
+        yield f"Q1 {request_id} stands in {view.places[request_id]} without a row"
+
+
+def _due_place(row: dict[str, str]) -> list[str]:
+    match row["state"]:
+        case State.READY | State.UNKNOWN:
+            return [f"{row['state']}:{row['tool']}"]
+        case State.DELAYED:
+            return ["delayed"]
+        case State.CLAIMED | State.ATTEMPTING:
+            return [f"held:{row['session']}"]
+        case _:
+            return []
+
+
+def _numbered(view: View) -> Iterator[str]:
+    """M3: no gap in the events, none in a row's history."""
+    if view.seqs != list(range(1, len(view.seqs) + 1)):
+        yield f"M3 the events are numbered {view.seqs}"
+    for request_id, row in view.rows.items():
+        last = int(row["n"])
+        numbers = sorted(int(name[1:]) for name in row if name[0] == "h" and name[1:].isdigit())
+        if numbers != list(range(max(1, last - HISTORY + 1), last + 1)):
+            yield f"M3 the history of {request_id} is numbered {numbers}, n is {last}"
+
+
+def _counted(view: View) -> Iterator[str]:
+    """M2: every counter is the number of its moves."""
+    expected = {name: sum(move.why == why for move in view.moves) for name, why in WHY.items()}
+    expected |= {name: sum(move.target == name for move in view.moves) for name in REACHED}
+    expected["submitted"] = sum(not move.source for move in view.moves)
+    expected["reconciled"] = sum(move.why in {"verdict", "key"} for move in view.moves)
+    for name, count in expected.items():
+        if view.counters.get(name, 0) != count:
+            yield f"M2 {name} is {view.counters.get(name, 0)}; the events tell of {count}"
+
+
+def _moved(view: View) -> Iterator[str]:
+    """L3, L4, E3, E5, E10: each row moved only as it may, from where it stood, under the fence that it had."""
+    for request_id, row in view.rows.items():
+        moves = [move for move in view.moves if move.id == request_id]
+        state, fence, claims, released, deaths, boundary = "", "0", 0, 0, 0, "not_crossed"
+        for move in moves:
+            if move.source != state:
+                yield f"Q1 {request_id} moved from {move.source!r}, and was {state!r}"
+            if state in TERMINAL:
+                yield f"E5 {request_id} left {state} for {move.target}"
+            if move.why == "claim" and state != State.READY:
+                yield f"L3 {request_id} was claimed out of {state}"
+            if (move.fence != fence) != (move.why in {"claim", "verdict", "key"} and move.target not in TERMINAL):
+                yield f"L4 {request_id} moved by {move.why} from fence {fence} to {move.fence}"
+            claims += move.why == "claim"
+            released += move.why == "released"
+            deaths += move.why in {"session-lost", "host-died"}
+            if move.why == "session-lost" and move.target not in _after_loss(row, boundary, deaths):
+                yield f"E3 {request_id} ({row['class']}, {boundary}) became {move.target} when its session was lost"
+            boundary = "not_crossed" if move.why == "claim" else boundary
+            boundary = move.why if move.why in {"maybe_crossed", "crossed"} else boundary
+            state, fence = move.target, move.fence
+        if (state, fence) != (row["state"], row["fence"]):
+            yield f"M3 {request_id} stands at {row['state']} {row['fence']}, its events end at {state} {fence}"
+        if int(row["attempts"]) != claims - released or int(row["deaths"]) != deaths:
+            yield f"E10 {request_id} has {row['attempts']} attempts, {row['deaths']} deaths: told {claims}, {deaths}"
+        if deaths > int(row["max_deaths"]) or int(row["fails"]) > int(row["max_attempts"]):
+            yield f"E10 {request_id} went on after {deaths} deaths, {row['fails']} failures"
+
+
+def _after_loss(row: dict[str, str], boundary: str, deaths: int) -> set[str]:
+    worn_out = deaths >= int(row["max_deaths"])
+    if row["class"] == EffectClass.READ:
+        return {State.DEAD} if worn_out else {State.READY}
+    if boundary == "not_crossed":
+        # Dead says that no effect exists: not where an earlier attempt may have had one.
+        return {State.DEAD, State.UNKNOWN} if worn_out else {State.READY}
+    if row["class"] == EffectClass.IDEMPOTENT_MUTATE and not worn_out:
+        return {State.READY}
+    return {State.UNKNOWN}
+
+
+def _fenced(view: View) -> Iterator[str]:
+    """L2: fences only grow, and no two attempts share one."""
+    granted = [int(move.fence) for move in view.moves if move.why == "claim"]
+    if granted != sorted(set(granted)):
+        yield f"L2 fences were granted in the order {granted}"
+    if granted and granted[-1] > int(view.meta["fence"]):
+        yield f"L2 fence {granted[-1]} was granted, and the next comes after {view.meta['fence']}"
+
+
+def _mortal(view: View) -> Iterator[str]:
+    """S7: only what is listed lacks a TTL, and what is open has none."""
+    for name, mortal in view.mortal.items():
+        kind, _, rest = name.partition(":")
+        if kind in PERMANENT:
+            wanted = False
+        elif kind in ENDED:
+            wanted = True
+        elif kind in {"held", "session"}:
+            wanted = False
+            if rest not in view.sessions:
+                yield f"S7 {name} is there, and its session is not"
+        elif kind in OPEN_ONLY:
+            wanted = view.rows.get(rest, {}).get("state") in TERMINAL
+        else:
+            yield f"S7 {name} is on no list"
+            continue
+        if mortal != wanted:
+            yield f"S7 {name} has {'a' if mortal else 'no'} TTL"
