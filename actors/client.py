@@ -195,11 +195,11 @@ def connect(
     tools: Tools = (),
     settings: ClientSettings | None = None,
 ) -> Connecting:
-    """Give a client: `client = await connect(…)`, or `async with connect(…) as client`.
+    """Connect to a server: await the answer, or enter it with `async with`; either gives a client.
 
     Args:
-        url: `redis://`, `rediss://`, `valkey://`, `unix:///path` or `embedded:///directory`; None: the embedded server in
-            its default directory.
+        url: `redis://`, `rediss://`, `valkey://`, `unix:///path` or `embedded:///directory`; None: the embedded server
+            in its default directory.
         namespace: the namespace of every key.
         tools: the tools that calls may name; a bound call brings its own.
         settings: see `ClientSettings`.

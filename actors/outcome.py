@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from ..leases.channel import Patience
 from ..leases.errors import (
@@ -70,15 +70,14 @@ class Outcome:
         if self.body is None:
             raise self._gone("result_gone", "the retention of its result is over")
         try:
-            value = json.loads(self.body)
+            value: object = json.loads(self.body)
         except ValueError as broken:
             what = f"The result of {self.request_id!r} was not written by this product."
             raise ScriptError(what, next_step="Look at the key by hand.", state=self.state) from broken
-        if isinstance(value, dict) and len(value) == 1:
-            for marker, why in _NOT_KEPT.items():
-                if marker in value:
-                    raise self._gone("result_not_kept", why)
-        return value
+        for marker, why in _NOT_KEPT.items():
+            if isinstance(value, dict) and list(cast("dict[str, object]", value)) == [marker]:
+                raise self._gone("result_not_kept", why)
+        return cast("Any", value)
 
     def _gone(self, cause: str, why: str) -> OutcomeError:
         return OutcomeError(

@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, TypedDict
+from typing import Any, TypedDict, cast
 
 from ..leases.errors import BadArgumentsError, BadCallError, UnknownToolError
 from ..ledger.binding import Binding
@@ -80,9 +80,9 @@ def tools_by_name(tools: Iterable[AnyTool] | Mapping[str, AnyTool]) -> dict[str,
         BadCallError: something that is no tool is among them, or two tools share a name.
     """
     found: dict[str, AnyTool] = {}
-    listed: Iterable[object] = tools.values() if isinstance(tools, Mapping) else tools
+    listed = cast("Mapping[str, AnyTool]", tools).values() if isinstance(tools, Mapping) else tools
     for tool in listed:
-        if not isinstance(tool, Tool):
+        if not _is(tool, Tool):
             what = f"A {type(tool).__name__} among tools= is no tool."
             raise BadCallError(what, next_step="Decorate the function with @tool.")
         if found.setdefault(tool.name, tool) is not tool:
@@ -116,29 +116,34 @@ def intent_of(submission: Submission, tools: Mapping[str, AnyTool], *, max_args_
 
 
 def _bound(submission: Submission, tools: Mapping[str, AnyTool]) -> AnyCall:
-    call: object = submission.call
+    call = submission.call
     if isinstance(call, Call):
         if submission.arguments is not None:
             what = "The call is bound already, and arguments came with it."
             raise BadCallError(what, next_step=f"{_NOTHING} Bind all arguments, or name the tool and pass them.")
         return call
-    if not isinstance(call, str):
+    if not _is(call, str):
         what = f"A {type(call).__name__} is no call."
         raise BadCallError(what, next_step=f"{_NOTHING} Pass tool.bind(…), or the name of a tool and its arguments.")
     tool = tools.get(call)
     if tool is None:
         raise _unknown(call, tools)
-    arguments: object = {} if submission.arguments is None else submission.arguments
-    if not isinstance(arguments, Mapping):
+    arguments: Mapping[str, object] = {} if submission.arguments is None else submission.arguments
+    if not _is(arguments, Mapping):
         what = f"The arguments of {call!r} are a {type(arguments).__name__}, not an object with the parameters' names."
         raise BadArgumentsError(what, next_step=f"{_NOTHING} Pass them by name.")
     _check_names(call, arguments)
     return Call(tool, dict(arguments))
 
 
-def _check_names(tool: str, arguments: Mapping[object, object]) -> None:
+def _is(value: object, kind: type) -> bool:
+    # Callers without a type checker hand in anything.
+    return isinstance(value, kind)
+
+
+def _check_names(tool: str, arguments: Mapping[str, object]) -> None:
     for name in arguments:
-        if not isinstance(name, str):
+        if not _is(name, str):
             what = f"The arguments of {tool!r} have a key that is a {type(name).__name__}; parameters have names."
             raise BadArgumentsError(what, next_step=f"{_NOTHING} Pass them by name.")
 
@@ -177,8 +182,8 @@ def _check_options(submission: Submission, binding: Binding) -> None:
     for name, value in numbers.items():
         if value is not None and (isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 1 << 53):
             raise _wrong(f"{name} is not a whole number from 0")
-    delay_s: object = submission.delay_s
-    if isinstance(delay_s, bool) or not isinstance(delay_s, (int, float)):
+    delay_s = submission.delay_s
+    if _is(delay_s, bool) or not (_is(delay_s, int) or _is(delay_s, float)):
         raise _wrong("delay_s is not a number of seconds")
     if not (math.isfinite(delay_s) and 0 <= delay_s <= MAX_DELAY_S):
         raise _wrong(f"delay_s is not between 0 and {MAX_DELAY_S:g} seconds")

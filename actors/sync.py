@@ -1,7 +1,7 @@
 """The client for plain code: the same verbs, over one event loop in a thread of its own.
 
 It can be used from many threads at once, and from a thread whose own event loop is running: the call then blocks that
-loop until it is over, but never deadlocks, as the client's loop is another.
+loop until it is over, but never deadlocks, as the client's loop is another. A fork takes no client along: connect anew.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 from ..leases.errors import MyceliumError, ReplyLostError, ScriptError, ServerUnavailableError
@@ -78,7 +78,7 @@ class Waiters:
         return len(self._watches)
 
     @contextmanager
-    def watching(self, request_id: str, *, unknown: bool) -> Iterator[Watch]:
+    def watching(self, request_id: str, *, unknown: bool) -> Generator[Watch, None, None]:
         """Watch one transition while the block runs."""
         watch = Watch(unknown=unknown)
         self._watches.setdefault(request_id, set()).add(watch)

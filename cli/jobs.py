@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
@@ -119,7 +119,7 @@ async def _read(request_id: str, url: str | None, namespace: str) -> tuple[Recor
 
 
 @asynccontextmanager
-async def connected(url: str | None, namespace: str) -> AsyncIterator[Store]:
+async def connected(url: str | None, namespace: str) -> AsyncGenerator[Store, None]:
     """Open a store for one command."""
     from ..leases.store import open_store  # noqa: PLC0415 - help and completion come without it
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from typing import cast
 
 from ..leases.errors import BadArgumentsError
 
@@ -64,7 +65,7 @@ def _object(body: str, where: str) -> dict[str, object]:
     if not isinstance(value, dict):
         what = f"The JSON is {_kind(value)}, not an object with the parameters' names."
         raise BadArgumentsError(what, next_step=f'{_NOTHING} Write {{"parameter": value}}.')
-    return value
+    return cast("dict[str, object]", value)
 
 
 def _no_constant(word: str) -> object:
@@ -81,5 +82,5 @@ def _no_repeats(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 
 def _kind(value: object) -> str:
-    names = {list: "a list", str: "text", bool: "true or false", int: "a number", float: "a number"}
-    return names.get(type(value), "null")
+    names = {"list": "a list", "str": "text", "bool": "true or false", "int": "a number", "float": "a number"}
+    return names.get(type(value).__name__, "null")

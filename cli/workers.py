@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import cast
 
 from .jobs import connected
 from .options import AsJson, Namespace, Url
@@ -43,5 +44,5 @@ async def _workers(*, url: str | None, namespace: str, as_json: bool) -> None:
 
 def _count(fact: object) -> object:
     if isinstance(fact, (list, dict)):
-        return len(fact)
+        return len(cast("list[object]", fact))
     return "-" if fact is None else fact

@@ -189,9 +189,11 @@ class Channel:
         flying = [call.future for call in self._open]
         if flying:
             await asyncio.wait(flying)
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        while running := {task for task in self._tasks if not task.done()}:
+            # One cancel is not enough: a time-out that ends in the same moment can swallow it.
+            for task in running:
+                task.cancel()
+            await asyncio.wait(running, timeout=0.1)
         for wire in self._wires:
             await wire.aclose()
 
@@ -217,7 +219,7 @@ class Channel:
                 call.timer.cancel()
 
     async def _lane(self, wire: Wire) -> None:
-        while True:
+        while not self._closed:
             await self._queue.ready()
             try:
                 # Before the batch is taken: a call is in somebody's hands only while its bytes may be on the way.

@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import cast
 
 from ..leases.errors import JobNotFoundError, ScriptError
 from ..leases.store import Store
@@ -137,7 +138,7 @@ def _info(body: str) -> dict[str, object]:
         told: object = json.loads(body)
     except ValueError:
         return {}
-    return {str(name): value for name, value in told.items()} if isinstance(told, dict) else {}
+    return cast("dict[str, object]", told) if isinstance(told, dict) else {}
 
 
 async def _moved(store: Store, state: State | None, wanted: int) -> list[str]:
@@ -209,4 +210,4 @@ async def _record(store: Store, request_id: str) -> Record | None:
 
 
 def _items(reply: object) -> list[object]:
-    return list(reply) if isinstance(reply, (list, tuple)) else []
+    return list(cast("list[object]", reply)) if isinstance(reply, (list, tuple)) else []

@@ -71,8 +71,8 @@ class Retention:
         result: the result body.
 
     Raises:
-        SettingsError: one of them is not at least a millisecond: what ends would be forgotten at once, and a repeated call
-            would run again.
+        SettingsError: one of them is not at least a millisecond: what ends would be forgotten at once, and a repeated
+            call would run again.
     """
 
     row: timedelta = timedelta(days=7)

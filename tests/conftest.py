@@ -2,6 +2,25 @@
 
 from __future__ import annotations
 
+import gc
+from collections.abc import Generator
+
+import pytest
+
 from kit.fixtures import durable_server, namespace, proxy, server, start_proxy, start_server, url
 
 __all__ = ["durable_server", "namespace", "proxy", "server", "start_proxy", "start_server", "url"]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Collect no garbage while test files are parsed.
+
+    Python 3.11 keeps one recursion count for all parsing: a finalizer that parses something in the middle of it ends the
+    run with "AST constructor recursion depth mismatch" (CPython issue 106905).
+    """
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import math
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -119,9 +121,7 @@ async def test_a_delayed_job_waits_for_its_time(url: str, namespace: str) -> Non
         assert await job.state() is State.DELAYED
 
 
-DEEP: object = 1
-for _ in range(200):
-    DEEP = [DEEP]
+DEEP: object = functools.reduce(lambda inner, _: [inner], range(200), 1)  # type: ignore[arg-type, return-value]
 
 BAD: list[tuple[str, object, dict[str, object] | None, CallOptions, type[MyceliumError]]] = [
     ("unknown tool", "chrage", {}, {"request_id": "x"}, UnknownToolError),
@@ -197,9 +197,10 @@ async def test_an_unknown_tool_is_told_with_the_names_that_are_near(client: Clie
 
 
 def test_the_limits_of_a_client_are_checked() -> None:
-    for broken in ({"poll_s": 0.0}, {"poll_s": math.nan}, {"max_args_bytes": 0}):
+    broken: list[dict[str, Any]] = [{"poll_s": 0.0}, {"poll_s": math.nan}, {"max_args_bytes": 0}]
+    for values in broken:
         with pytest.raises(SettingsError):
-            ClientSettings(**broken)
+            ClientSettings(**values)
     with pytest.raises(BadCallError, match="no tool"):
         tools_by_name([len])  # type: ignore[list-item]
 

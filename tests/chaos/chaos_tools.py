@@ -46,6 +46,15 @@ def pass_gate(gate: str) -> None:
             os.close(descriptor)
 
 
+def act(book: str, key: str, gate: str, seconds: float) -> str:
+    """An effect in the middle of some seconds of work."""
+    time.sleep(seconds / 2)
+    leave_trace(book, key)
+    time.sleep(seconds / 2)
+    pass_gate(gate)
+    return key
+
+
 class Book:
     """The adapter: it reads what the tools wrote, and what it reads is always up to date."""
 
@@ -60,60 +69,48 @@ class Book:
 
 
 @tool(effect_class="read", timeout_s=30)
-def look(book: str, key: str, gate: str = "") -> str:
-    leave_trace(book, key)
-    pass_gate(gate)
-    return key
+def look(book: str, key: str, gate: str = "", seconds: float = 0.0) -> str:
+    return act(book, key, gate, seconds)
 
 
 @tool(effect_class="idempotent_mutate", timeout_s=30)
-def put(book: str, key: str, gate: str = "") -> str:
-    leave_trace(book, key)
-    pass_gate(gate)
-    return key
+def put(book: str, key: str, gate: str = "", seconds: float = 0.0) -> str:
+    return act(book, key, gate, seconds)
 
 
 @tool(effect_class="non_idempotent_mutate", timeout_s=30)
-def charge(book: str, key: str, gate: str = "") -> str:
-    leave_trace(book, key)
-    pass_gate(gate)
-    return key
+def charge(book: str, key: str, gate: str = "", seconds: float = 0.0) -> str:
+    return act(book, key, gate, seconds)
 
 
 @tool(effect_class="non_idempotent_mutate", timeout_s=TIMEOUT_S, reconciler=Book())
-def charge_asked(book: str, key: str, gate: str = "") -> str:
-    leave_trace(book, key)
-    pass_gate(gate)
-    return key
+def charge_asked(book: str, key: str, gate: str = "", seconds: float = 0.0) -> str:
+    return act(book, key, gate, seconds)
 
 
 @tool(effect_class="non_idempotent_mutate", boundary="explicit", timeout_s=30)
-def charge_marked(book: str, key: str, gate: str = "") -> str:
+def charge_marked(book: str, key: str, gate: str = "", seconds: float = 0.0) -> str:
     with side_effect():
-        leave_trace(book, key)
-    pass_gate(gate)
-    return key
+        return act(book, key, gate, seconds)
 
 
 @tool(effect_class="non_idempotent_mutate", boundary="explicit", timeout_s=TIMEOUT_S, reconciler=Book())
-async def charge_marked_asked(book: str, key: str, gate: str = "") -> str:
+async def charge_marked_asked(book: str, key: str, gate: str = "", seconds: float = 0.0) -> str:
     async with side_effect():
-        leave_trace(book, key)
-    await asyncio.to_thread(pass_gate, gate)
-    return key
+        return await asyncio.to_thread(act, book, key, gate, seconds)
 
 
 @tool(effect_class="non_idempotent_mutate", boundary="explicit", timeout_s=30)
-def charge_after_gate(book: str, key: str, gate: str = "") -> str:
+def charge_after_gate(book: str, key: str, gate: str = "", seconds: float = 0.0) -> str:
     pass_gate(gate)
     with side_effect():
-        leave_trace(book, key)
-    return key
+        return act(book, key, "", seconds)
 
 
 @tool(effect_class="non_idempotent_mutate", timeout_s=30)
-def refuse(book: str, key: str) -> None:
+def refuse(book: str, key: str, seconds: float = 0.0) -> None:
     del book
+    time.sleep(seconds)
     said = f"{key}: card declined"
     raise NotExecuted(said)
 

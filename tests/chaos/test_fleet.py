@@ -9,7 +9,7 @@ from contextlib import suppress
 from random import Random
 
 import chaos_tools as tools
-from chaos.stage import SEED, Stage, Worker
+from chaos.stage import SEED, Stage, Worker, until
 from mycelium.ledger.states import State
 
 KINDS = (
@@ -28,15 +28,17 @@ BATCH = 20
 async def test_five_hundred_jobs_under_random_kills(stage: Stage) -> None:
     random = Random(SEED)
     print(f"seed {SEED}")  # noqa: T201 - shown when it fails
-    living = [await stage.start(hosts=2, slots=4) for _ in range(2)]
+    living = [await stage.start(hosts=2, slots=8) for _ in range(2)]
     for batch in range(BATCHES):
-        # What a random kill meets is what runs: so most of a batch has to be somewhere between claim and settlement.
+        keys = [f"job-{batch}-{number}" for number in range(BATCH)]
         await asyncio.gather(
-            *[stage.submit(random.choice(KINDS), f"job-{batch}-{number}") for number in range(BATCH)]
+            *[stage.submit(random.choice(KINDS), key, seconds=random.uniform(0.0, 0.3)) for key in keys]
         )
         await asyncio.sleep(random.uniform(0.0, 0.1))
         await strike(stage, living, random)
         await asyncio.sleep(random.uniform(0.0, 0.3))
+    await until(lambda: all(worker.started >= 2 or worker.process.poll() is not None for worker in living))
+    await stand_up(stage, living)
     await stage.ended(40)
     records = await stage.check()
     assert len(records) == BATCHES * BATCH
@@ -54,12 +56,20 @@ async def test_five_hundred_jobs_under_random_kills(stage: Stage) -> None:
             assert record.state in {State.COMPLETED, State.DEAD}, (key, record)
 
 
+async def stand_up(stage: Stage, living: list[Worker]) -> None:
+    """Start again what has ended: a worker does, when a host is killed before it ran for the first time."""
+    for at, worker in enumerate(living):
+        if worker.process.poll() is not None:
+            living[at] = stage.spawn(hosts=2, slots=8)
+
+
 async def strike(stage: Stage, living: list[Worker], random: Random) -> None:
+    await stand_up(stage, living)
     at = random.randrange(len(living))
     if random.random() < 0.25:
         living[at].kill()
         await living[at].exited()
-        living[at] = stage.spawn(hosts=2, slots=4)
+        living[at] = stage.spawn(hosts=2, slots=8)
     elif hosts := living[at].hosts:
         with suppress(ProcessLookupError):
             os.kill(random.choice(hosts), signal.SIGKILL)

@@ -80,7 +80,7 @@ async def keep_submitting(stage: Stage, over: asyncio.Event, random: Random) -> 
     while not over.is_set():
         for _ in range(random.randint(1, 8)):
             number += 1
-            await stage.submit(random.choice(KINDS), f"job-{number}")
+            await stage.submit(random.choice(KINDS), f"job-{number}", seconds=random.uniform(0.0, 0.5))
         await asyncio.sleep(random.uniform(0.02, 0.2))
 
 

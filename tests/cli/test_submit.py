@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -159,11 +160,21 @@ def test_the_exit_codes_of_the_process(env: dict[str, str], server: RealServer) 
     assert (good.returncode, json.loads(good.stdout)["created"], good.stderr) == (0, True, "")
     bad = mycelium(env, "submit", "charge", "{", "--request-id", "x", "--json")
     assert (bad.returncode, bad.stdout, json.loads(bad.stderr)["error"]["kind"]) == (2, "", "BadArgumentsError")
-    over = mycelium(env, "submit", "charge", '{"order": "A"}', "--request-id", "x", "--timeout", "0")
-    assert over.returncode == 1
     away = mycelium(env | {"MYCELIUM_URL": "unix:///nowhere/at.all"}, "jobs", "list", "--json")
     assert (away.returncode, json.loads(away.stderr)["error"]["kind"]) == (3, "ServerUnavailableError")
     missing = mycelium(env, "jobs", "show", "nothing")
     assert missing.returncode == 4
     assert missing.stderr.startswith("error: ")
-    assert "Traceback" not in "".join(run.stderr for run in (good, bad, over, away, missing))
+    assert "Traceback" not in "".join(run.stderr for run in (good, bad, away, missing))
+
+
+def test_an_interrupted_wait_ends_with_code_130_and_the_job_stays(env: dict[str, str], url: str, namespace: str) -> None:
+    command = [sys.executable, "-m", "mycelium", "submit", "charge", '{"order": "A"}', "--request-id", "x", "--wait"]
+    whole = os.environ | {"PYTHONPATH": str(TESTS)} | env
+    with subprocess.Popen(command, env=whole, cwd=TESTS, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stderr is not None
+        assert process.stderr.readline() == b"job x\n"
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    assert (process.returncode, out, err) == (130, b"", b"")
+    assert json.loads(invoke(env, "jobs", "show", "x", "--json").stdout)["job"]["state"] == "ready"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -68,7 +68,9 @@ class Holder:
 
 
 @asynccontextmanager
-async def holder(url: str, namespace: str, known: Sequence[str], *, info: bytes = b"{}") -> AsyncIterator[Holder]:
+async def holder(
+    url: str, namespace: str, known: Sequence[str], *, info: bytes = b"{}"
+) -> AsyncGenerator[Holder, None]:
     """Open a store and a session in it that knows some tools."""
     store = await open_store(url, namespace=namespace)
     try:

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from redis import Redis
+
 from mycelium.leases.epoch import found
 from mycelium.leases.keys import Keyspace
 from mycelium.leases.scripts import REGISTRY, Command
@@ -19,11 +21,17 @@ from mycelium.ledger.submit import Intent, submit_script
 from mycelium.ledger.sweep import expire_script, promote_script
 from mycelium.ledger.turn import EndedItem, KnownItem, turn_script
 from mycelium.ledger.verdict import KnownTool, due_script, verdict_script
-from redis import Redis
 
 NOON_MS = 1_800_000_000_000
 TTL_MS = 15_000
 NC, MC, CR = Boundary.NOT_CROSSED, Boundary.MAYBE_CROSSED, Boundary.CROSSED
+
+Client = Any
+"""The library's client: much of it is untyped."""
+Reply = Any
+"""A reply of the server: text, numbers, and lists of them."""
+Passed = Any
+"""Keyword arguments that are handed on as they are."""
 
 _DUMP = """
 local out = {}
@@ -82,18 +90,18 @@ class Ledger:
         sources: patched sources by script name: what a broken design would run.
     """
 
-    def __init__(self, client: Any, namespace: str, sources: Mapping[str, str] | None = None) -> None:
+    def __init__(self, client: Client, namespace: str, sources: Mapping[str, str] | None = None) -> None:
         self.client = client
         self.keys = Keyspace(namespace)
         self.now_ms = NOON_MS
         self.sources = dict(sources or {})
         self._ops = itertools.count(1)
 
-    def found(self) -> None:
-        """Found the data set as a store on this server would."""
-        self.run(found(run_id=str(self.client.info("server").get("run_id", "run"))))
+    def found(self, run_id: str = "") -> None:
+        """Found the data set, as a store on this server would."""
+        self.run(found(run_id=run_id or str(self.client.info("server").get("run_id", "run"))))
 
-    def run(self, command: Command) -> Any:
+    def run(self, command: Command) -> Reply:
         """Run a script now."""
         source = self.sources.get(command.script.name, command.script.source)
         return _text(self.client.eval(source, 1, self.keys.tag, self.now_ms, *command.args))
@@ -115,7 +123,7 @@ class Ledger:
     def state(self, request_id: str) -> str:
         return self.row(request_id).get("state", "")
 
-    def edit(self, *words: object) -> Any:
+    def edit(self, *words: object) -> Reply:
         """Change something past every script."""
         return self.client.execute_command(*words)
 
@@ -153,7 +161,7 @@ class Ledger:
         ]
         return submit_script(op=op or self.op(), client=client, job=jobs)
 
-    def submit(self, tool: str, *ids: str, **more: Any) -> list[str]:
+    def submit(self, tool: str, *ids: str, **more: Passed) -> list[str]:
         return [str(word) for word in self.run(self.submitting(tool, *ids, **more))]
 
     def turning(
@@ -176,16 +184,16 @@ class Ledger:
             known=[KnownItem(tool) for tool in known],
         )
 
-    def claim(self, slots: int = 1, **more: Any) -> list[Granted]:
+    def claim(self, slots: int = 1, **more: Passed) -> list[Granted]:
         return grants(self.run(self.turning(slots, **more)))
 
-    def settle(self, *ended: EndedItem, **more: Any) -> list[str]:
+    def settle(self, *ended: EndedItem, **more: Passed) -> list[str]:
         return settled(self.run(self.turning(0, *ended, **more)))
 
     def marking(self, *items: MarkItem, session: str = "s1", epoch: int = 1) -> Command:
         return mark_script(session=session, epoch=epoch, item=items)
 
-    def mark(self, request_id: str, fence: str, boundary: Boundary = MC, ref: str = "", **more: Any) -> str:
+    def mark(self, request_id: str, fence: str, boundary: Boundary = MC, ref: str = "", **more: Passed) -> str:
         reply = self.run(self.marking(MarkItem(request_id, fence, boundary, ref), **more))
         return str(reply[-1])
 
@@ -215,7 +223,7 @@ class Ledger:
             body=body,
         )
 
-    def judge(self, request_id: str, fence: str, said: str, **more: Any) -> str:
+    def judge(self, request_id: str, fence: str, said: str, **more: Passed) -> str:
         more.setdefault("asks", int(self.row(request_id).get("asks", "0")))
         return str(self.run(self.judging(request_id, fence, said, **more))[0])
 
@@ -226,7 +234,7 @@ class Ledger:
         self.submit(tool, request_id)
         return self.claim(session=session, known=[tool])[0].fence
 
-    def marked(self, tool: str, request_id: str = "r1", **more: Any) -> str:
+    def marked(self, tool: str, request_id: str = "r1", **more: Passed) -> str:
         fence = self.granted(tool, request_id, **more)
         assert self.mark(request_id, fence, **more) == "marked"
         return fence
@@ -277,7 +285,7 @@ def steady(dump: Dump, *, notes: bool = True) -> Dump:
     return kept
 
 
-def connect(url: str) -> Any:
+def connect(url: str) -> Client:
     """A plain client past every channel."""
     return Redis.from_url(url, protocol=2)
 
@@ -297,7 +305,7 @@ def _in_order(key: Key) -> Key:
     return Key(key.kind, key.mortal, value)
 
 
-def _text(value: Any) -> Any:
+def _text(value: Reply) -> Reply:
     if isinstance(value, bytes):
         return value.decode("utf-8", "surrogateescape")
     if isinstance(value, list):

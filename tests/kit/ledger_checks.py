@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
-from kit.ledger import Dump
+from kit.ledger import Dump, Reply
 from mycelium.leases.keys import ENDED, OPEN_ONLY, PERMANENT
 from mycelium.ledger.states import HELD, TERMINAL, EffectClass, State
 
@@ -67,35 +66,23 @@ def view_of(dump: Dump) -> View:
     return view
 
 
-def _sort_in(view: View, kind: str, rest: str, value: Any) -> None:
-    match kind:
-        case "row":
-            view.rows[rest] = value
-        case "args":
-            view.args[rest] = value
-        case "result":
-            view.results[rest] = value
-        case "ready":
-            for request_id in value:
-                view.place(request_id, f"ready:{rest}")
-        case "delayed" | "unknown":
-            for request_id in value[::2]:
-                view.place(request_id, f"{kind}:{rest}" if rest else kind)
-        case "held":
-            view.held[rest] = value
-            for request_id in value:
-                view.place(request_id, f"held:{rest}")
-        case "states" | "counters":
-            setattr(view, kind, {word: int(count) for word, count in value.items()})
-        case "events":
-            view.seqs = [int(entry["seq"]) for entry in value]
-            view.moves = [Move(*line.split("\t")) for entry in value for line in entry["moves"].split("\n")]
-        case "meta":
-            view.meta = value
-        case "sessions":
-            view.sessions = value[::2]
-        case _:
-            pass
+def _sort_in(view: View, kind: str, rest: str, value: Reply) -> None:
+    if kind in {"row", "args", "result", "held"}:
+        shelf: dict[str, Reply] = {"row": view.rows, "args": view.args, "result": view.results, "held": view.held}[kind]
+        shelf[rest] = value
+    if kind in {"ready", "held", "delayed", "unknown"}:
+        # Those of sorted sets come with their scores.
+        for request_id in value[::2] if kind in {"delayed", "unknown"} else value:
+            view.place(request_id, f"{kind}:{rest}" if rest else kind)
+    if kind in {"states", "counters"}:
+        setattr(view, kind, {word: int(count) for word, count in value.items()})
+    if kind == "events":
+        view.seqs = [int(entry["seq"]) for entry in value]
+        view.moves = [Move(*line.split("\t")) for entry in value for line in entry["moves"].split("\n")]
+    if kind == "meta":
+        view.meta = value
+    if kind == "sessions":
+        view.sessions = value[::2]
 
 
 def faults(dump: Dump) -> list[str]:
@@ -126,7 +113,7 @@ def _conserved(view: View) -> Iterator[str]:
             yield f"L1 {request_id} is {row['state']} and its session is {holder!r}"
         if holder and view.held.get(holder, {}).get(request_id) != row["fence"]:
             yield f"L3 {request_id} is held by {holder} under another fence"
-        if row["state"] not in {State.COMPLETED} and request_id not in view.args:
+        if row["state"] != State.COMPLETED and request_id not in view.args:
             yield f"E6 {request_id} has lost its arguments"
     for request_id in view.places.keys() - view.rows.keys():
         yield f"Q1 {request_id} stands in {view.places[request_id]} without a row"
@@ -169,31 +156,56 @@ def _counted(view: View) -> Iterator[str]:
 def _moved(view: View) -> Iterator[str]:
     """L3, L4, E3, E5, E10: each row moved only as it may, from where it stood, under the fence that it had."""
     for request_id, row in view.rows.items():
-        moves = [move for move in view.moves if move.id == request_id]
-        state, fence, claims, released, deaths, boundary = "", "0", 0, 0, 0, "not_crossed"
-        for move in moves:
-            if move.source != state:
-                yield f"Q1 {request_id} moved from {move.source!r}, and was {state!r}"
-            if state in TERMINAL:
-                yield f"E5 {request_id} left {state} for {move.target}"
-            if move.why == "claim" and state != State.READY:
-                yield f"L3 {request_id} was claimed out of {state}"
-            if (move.fence != fence) != (move.why in {"claim", "verdict", "key"} and move.target not in TERMINAL):
-                yield f"L4 {request_id} moved by {move.why} from fence {fence} to {move.fence}"
-            claims += move.why == "claim"
-            released += move.why == "released"
-            deaths += move.why in {"session-lost", "host-died"}
-            if move.why == "session-lost" and move.target not in _after_loss(row, boundary, deaths):
-                yield f"E3 {request_id} ({row['class']}, {boundary}) became {move.target} when its session was lost"
-            boundary = "not_crossed" if move.why == "claim" else boundary
-            boundary = move.why if move.why in {"maybe_crossed", "crossed"} else boundary
-            state, fence = move.target, move.fence
-        if (state, fence) != (row["state"], row["fence"]):
-            yield f"M3 {request_id} stands at {row['state']} {row['fence']}, its events end at {state} {fence}"
-        if int(row["attempts"]) != claims - released or int(row["deaths"]) != deaths:
-            yield f"E10 {request_id} has {row['attempts']} attempts, {row['deaths']} deaths: told {claims}, {deaths}"
-        if deaths > int(row["max_deaths"]) or int(row["fails"]) > int(row["max_attempts"]):
-            yield f"E10 {request_id} went on after {deaths} deaths, {row['fails']} failures"
+        trail = Trail()
+        for move in view.moves:
+            if move.id == request_id:
+                yield from trail.follow(move, row)
+        yield from trail.end(request_id, row)
+
+
+@dataclass(slots=True)
+class Trail:
+    """One row's way through its events."""
+
+    state: str = ""
+    fence: str = "0"
+    boundary: str = "not_crossed"
+    claims: int = 0
+    released: int = 0
+    deaths: int = 0
+
+    def follow(self, move: Move, row: dict[str, str]) -> Iterator[str]:
+        request_id = move.id
+        if move.source != self.state:
+            yield f"Q1 {request_id} moved from {move.source!r}, and was {self.state!r}"
+        if self.state in TERMINAL:
+            yield f"E5 {request_id} left {self.state} for {move.target}"
+        if move.why == "claim" and self.state != State.READY:
+            yield f"L3 {request_id} was claimed out of {self.state}"
+        if (move.fence != self.fence) != (move.why in {"claim", "verdict", "key"} and move.target not in TERMINAL):
+            yield f"L4 {request_id} moved by {move.why} from fence {self.fence} to {move.fence}"
+        self._count(move)
+        if move.why == "session-lost" and move.target not in _after_loss(row, self.boundary, self.deaths):
+            yield f"E3 {request_id} ({row['class']}, {self.boundary}) became {move.target} when its session was lost"
+        if move.why in {"claim", "maybe_crossed", "crossed"}:
+            self.boundary = "not_crossed" if move.why == "claim" else move.why
+        self.state, self.fence = move.target, move.fence
+
+    def _count(self, move: Move) -> None:
+        self.claims += move.why == "claim"
+        self.released += move.why == "released"
+        self.deaths += move.why in {"session-lost", "host-died"}
+
+    def end(self, request_id: str, row: dict[str, str]) -> Iterator[str]:
+        if (self.state, self.fence) != (row["state"], row["fence"]):
+            yield f"M3 {request_id} is {row['state']} {row['fence']}, its events end at {self.state} {self.fence}"
+        told = (self.claims - self.released, self.deaths)
+        if (int(row["attempts"]), int(row["deaths"])) != told:
+            yield f"E10 {request_id} has {row['attempts']} attempts, {row['deaths']} deaths; its events tell of {told}"
+        if self.deaths > int(row["max_deaths"]) or int(row["fails"]) > int(row["max_attempts"]):
+            yield f"E10 {request_id} went on after {self.deaths} deaths and {row['fails']} failures"
+        if told[0] >= int(row["max_deaths"]) + int(row["max_attempts"]):
+            yield f"E10 {request_id} was granted {told[0]} times"
 
 
 def _after_loss(row: dict[str, str], boundary: str, deaths: int) -> set[str]:

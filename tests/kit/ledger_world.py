@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import Any
 
-from kit.ledger import KINDS, MC, NC, TTL_MS, Granted, Ledger, ended, grants, settled
+from kit.ledger import KINDS, MC, NC, TTL_MS, Granted, Ledger, Passed, Reply, ended, grants, settled
 from kit.ledger_checks import View, faults, view_of
 from mycelium.leases.scripts import Command
 from mycelium.ledger.states import REPEATABLE, BoundaryMode, EffectClass, State
@@ -40,14 +39,14 @@ class World:
     effects: Counter[str] = field(default_factory=Counter)
     not_executed_after: dict[str, int] = field(default_factory=dict)
 
-    def grants(self, reply: Any, session: str) -> list[Attempt]:
+    def grants(self, reply: Reply, session: str) -> list[Attempt]:
         """Take the grants of a turn."""
         known = {attempt.fence for attempt in self.attempts}
         new = [_attempt(granted, session) for granted in grants(reply) if granted.fence not in known]
         self.attempts += new
         return new
 
-    def claim(self, slots: int, session: str = "s1", **more: Any) -> list[Attempt]:
+    def claim(self, slots: int, session: str = "s1", **more: Passed) -> list[Attempt]:
         return self.grants(self.ledger.run(self.ledger.turning(slots, session=session, **more)), session)
 
     def mark(self, attempt: Attempt) -> str:
@@ -69,7 +68,7 @@ class World:
         item = ended(attempt.id, attempt.fence, verb, boundary=boundary, delay_ms=delay_ms, body=b"r")
         return self.ledger.turning(slots, item, session=attempt.session)
 
-    def settle(self, attempt: Attempt, verb: str, **more: Any) -> str:
+    def settle(self, attempt: Attempt, verb: str, **more: Passed) -> str:
         return settled(self.ledger.run(self.settling(attempt, verb, **more)))[0]
 
     def can_still_send(self, request_id: str) -> bool:

@@ -385,3 +385,30 @@ async def test_closing_with_the_server_away_says_what_is_known(channel_to: Open,
     await channel.aclose()
     with pytest.raises(ServerError):
         await perhaps
+
+
+async def test_a_lane_that_swallows_a_cancel_is_ended_all_the_same(url: str, namespace: str) -> None:
+    # What a time-out that ends in the moment of the cancel does to a lane, done on purpose.
+    entered = asyncio.Event()
+    swallowed: list[Wire] = []
+
+    async def greet(wire: Wire) -> None:
+        entered.set()
+        try:
+            await asyncio.get_running_loop().create_future()
+        except asyncio.CancelledError:
+            if wire in swallowed:
+                raise
+            swallowed.append(wire)
+
+    client = Redis(connection_pool=make_pool(url, client_name="test", call_timeout_s=1.0, connect_timeout_s=1.0))
+    channel = Channel(client, Keyspace(namespace), name="test", call_timeout_s=1.0, patience_s=None, greet=greet)
+    waiting = asyncio.create_task(channel.read("PING"))
+    await entered.wait()
+    async with asyncio.timeout(10):
+        await channel.aclose()
+    assert swallowed
+    with pytest.raises(ServerUnavailableError):
+        await waiting
+    await client.aclose()
+    await client.connection_pool.disconnect()

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 from fakeredis import TcpFakeServer
-from kit.ledger import Ledger, connect
+
+from kit.ledger import Client, Ledger, connect
 
 
 @pytest.fixture
-def client(url: str) -> Iterator[Any]:
+def client(url: str) -> Iterator[Client]:
     """A plain client past every channel."""
     with connect(url) as client:
         yield client
 
 
 @pytest.fixture
-def ledger(client: Any, namespace: str) -> Iterator[Ledger]:
+def ledger(client: Client, namespace: str) -> Iterator[Ledger]:
     """A founded data set with one open session, s1."""
     ledger = Ledger(client, namespace)
     ledger.found()

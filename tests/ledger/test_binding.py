@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+
 from mycelium.leases.errors import SettingsError, ToolDeclarationError
 from mycelium.ledger.binding import Binding
 from mycelium.ledger.states import BoundaryMode, EffectClass

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from redis.exceptions import OutOfMemoryError
+
 from kit.fixtures import StartServer
 from kit.ledger import KINDS, MC, TTL_MS, Ledger, connect, ended
 from kit.ledger_checks import faults
@@ -10,7 +12,6 @@ from kit.servers import Flavour, flavours
 from mycelium.leases.errors import ServerUnavailableError
 from mycelium.leases.session import close_session
 from mycelium.leases.store import open_store
-from redis.exceptions import OutOfMemoryError
 
 AUTO, READ = "non_idempotent_mutate-automatic", "read-none"
 VERBS = ("completed", "failed", "unknown", "retry", "died", "released")

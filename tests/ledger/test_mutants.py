@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import pytest
-from kit.ledger import NC, TTL_MS, Ledger, ended
+
+from kit.ledger import NC, TTL_MS, Client, Ledger, ended
 from kit.ledger_world import World, lapse
 from mycelium.leases.scripts import REGISTRY
 from mycelium.ledger.sweep import expire_script
@@ -30,7 +30,7 @@ class Mutant:
 
 
 @pytest.fixture
-def world_of(client: Any, namespace: str) -> Iterator[Callable[[Mutant | None], World]]:
+def world_of(client: Client, namespace: str) -> Iterator[Callable[[Mutant | None], World]]:
     """A world on the real scripts, or with one of them broken; two workers have their sessions."""
     made: list[Ledger] = []
 
@@ -142,8 +142,16 @@ def an_earlier_effect(world: World) -> None:
 LOSE = "lose(r, 'session-lost', {ended = '0'}, history_lost, '')"
 MINE = "r.fence == fence and r.session == session and (r.state == 'claimed' or r.state == 'attempting')"
 MUTANTS = {
-    "M1 expiry always requeues": (Mutant("expire_if_lapsed", LOSE, "make_ready(r, 'session-lost')"), sent_and_lost, "E1"),
-    "M4 the mark is not durable": (Mutant("mark", "if mine then mark(r, boundary, ref)", "if mine then"), sent_and_lost, "E1"),
+    "M1 expiry always requeues": (
+        Mutant("expire_if_lapsed", LOSE, "make_ready(r, 'session-lost')"),
+        sent_and_lost,
+        "E1",
+    ),
+    "M4 the mark is not durable": (
+        Mutant("mark", "if mine then mark(r, boundary, ref)", "if mine then"),
+        sent_and_lost,
+        "E1",
+    ),
     "M5 the mark is not fenced": (Mutant("mark", MINE, "true"), a_zombie_marks, "E1"),
     "M6 the result is not fenced": (
         Mutant(
@@ -174,7 +182,11 @@ MUTANTS = {
         a_mark_is_lost_with_the_server,
         "E1",
     ),
-    "an earlier effect is forgotten": (Mutant("turn", "r.doubt == '1' and to", "false and to"), an_earlier_effect, "E4"),
+    "an earlier effect is forgotten": (
+        Mutant("turn", "r.doubt == '1' and to", "false and to"),
+        an_earlier_effect,
+        "E4",
+    ),
 }
 
 

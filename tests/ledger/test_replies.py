@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from mycelium.leases.errors import ScriptError
 from mycelium.ledger.replies import integer, raw, text, words
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from kit.ledger import Ledger, connect, script_names, steady
 from kit.script_cases import CASES, Case
 from mycelium.leases.scripts import REGISTRY
@@ -19,7 +20,7 @@ def test_the_suite_is_whole() -> None:
 def test_a_script_runs_on_the_stand_in(fake_url: str, namespace: str, case: Case) -> None:
     with connect(fake_url) as client:
         ledger = Ledger(client, namespace)
-        ledger.found()
+        ledger.found("a stand-in's run")
         ledger.open()
         command = case.make(ledger)
         first = ledger.run(command)

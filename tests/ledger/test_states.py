@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 
 import pytest
+
 from kit.ledger import CR, KINDS, MC, NC, TTL_MS, Ledger, ended
 from kit.ledger_checks import faults
 from mycelium.ledger.states import REPEATABLE, BoundaryMode, EffectClass, Settle, State
@@ -297,7 +298,7 @@ def test_nothing_else_moves_what_is_not_held(ledger: Ledger, state: str) -> None
 
 
 @pytest.mark.parametrize(
-    ("verb", "word", "state"),
+    "verb, word, state",
     [
         ("completed", "late", "completed"),
         ("failed", "late", "failed"),
@@ -339,9 +340,7 @@ def test_notes_do_not_grow_without_end(ledger: Ledger) -> None:
 
 
 @pytest.mark.parametrize("tool", ONCE)
-@pytest.mark.parametrize(
-    ("said", "state"), [("completed", "completed"), ("not_executed", "ready"), ("unknown", "unknown")]
-)
+@pytest.mark.parametrize("said, state", [("completed", "completed"), ("not_executed", "ready"), ("unknown", "unknown")])
 def test_what_a_verdict_does(ledger: Ledger, tool: str, said: str, state: str) -> None:
     fence = ledger.unknown(tool)
     assert ledger.judge("r1", fence, said, body=b"7") == "settled"

@@ -6,6 +6,8 @@ from collections.abc import AsyncIterator
 from datetime import timedelta
 
 import pytest
+from redis.asyncio import Redis
+
 from kit.ledger import NOON_MS, TTL_MS
 from mycelium.leases.errors import EpochChangedError, IdentityConflictError, JobNotFoundError, ScriptError
 from mycelium.leases.session import open_session
@@ -20,7 +22,6 @@ from mycelium.ledger.submit import BATCH, Intent, Retention, Submitted, submit
 from mycelium.ledger.sweep import SweepReport
 from mycelium.ledger.turn import Grant, Settlement, TurnReply, TurnReport, take_turn
 from mycelium.ledger.verdict import Said, VerdictReply, due, record_if_unknown
-from redis.asyncio import Redis
 
 CHARGE = Binding(effect_class=EffectClass.KEYED_MUTATE, key_param="key", key_window_s=60)
 
@@ -121,7 +122,9 @@ async def test_a_doubt_is_handed_out_once_and_settled_by_what_was_asked_about(st
     marks = [Mark("r1", grant.fence, Boundary.MAYBE_CROSSED, "op-1")]
     await mark(store.calls, marks, session_id="s1", epoch=store.epoch)
     failure = Failure("TimeoutError", "no answer")
-    lost = Settlement(request_id="r1", fence=grant.fence, verb=Settle.UNKNOWN, body=failure.body(), error="TimeoutError")
+    lost = Settlement(
+        request_id="r1", fence=grant.fence, verb=Settle.UNKNOWN, body=failure.body(), error="TimeoutError"
+    )
     await turn(store, lost, op="2")
     store.calls.now_ms += 1000
     (doubt,) = await due(store.calls, ["charge", "other"], page=5, put_off_s=10)

@@ -16,22 +16,22 @@ from mycelium.leases.errors import ActorStoppedError, AskTimeoutError, MailboxFu
 
 async def test_messages_are_handled_one_at_a_time_in_order() -> None:
     diary = Diary()
-    async with running(supervise("root", [child(diary, "a")]), FakeClock()) as system:
-        ref = system.find("/root/a")
+    async with running(supervise("top", [child(diary, "a")]), FakeClock()) as system:
+        ref = system.find("/top/a")
         ref.tell(Say("one"))
         ref.tell(Say("two"))
         assert await ref.ask(Say("three"), timeout_s=1, reply_type=list) == ["one", "two", "three"]
 
 
 async def test_an_answer_of_another_type_than_asked_for_is_an_error() -> None:
-    async with running(supervise("root", [child(Diary(), "a")]), FakeClock()) as system:
+    async with running(supervise("top", [child(Diary(), "a")]), FakeClock()) as system:
         with pytest.raises(TypeError, match="list"):
-            await system.find("/root/a").ask(Say("x"), timeout_s=1, reply_type=str)
+            await system.find("/top/a").ask(Say("x"), timeout_s=1, reply_type=str)
 
 
 async def test_tell_is_refused_by_a_full_mailbox_and_put_waits_for_room() -> None:
-    async with running(supervise("root", [child(Diary(), "a", capacity=1)]), FakeClock()) as system:
-        ref = system.find("/root/a")
+    async with running(supervise("top", [child(Diary(), "a", capacity=1)]), FakeClock()) as system:
+        ref = system.find("/top/a")
         hold = Hold(asyncio.Event())
         ref.tell(hold)
         await hold.begun.wait()
@@ -49,15 +49,15 @@ async def test_tell_is_refused_by_a_full_mailbox_and_put_waits_for_room() -> Non
 
 async def test_an_ask_ends_at_its_deadline_and_the_message_is_handled_all_the_same() -> None:
     clock = FakeClock()
-    async with running(supervise("root", [child(Diary(), "a")]), clock) as system:
-        ref = system.find("/root/a")
+    async with running(supervise("top", [child(Diary(), "a")]), clock) as system:
+        ref = system.find("/top/a")
         hold = Hold(asyncio.Event())
         ref.tell(hold)
         asked = asyncio.ensure_future(ref.ask(Say("late"), timeout_s=2.0))
         await clock.advance(1.9)
         assert not asked.done()
         await clock.advance(0.2)
-        with pytest.raises(AskTimeoutError, match="/root/a"):
+        with pytest.raises(AskTimeoutError, match="/top/a"):
             await asked
         hold.until.set()
         assert await ref.ask(Say("next"), timeout_s=1) == ["late", "next"]
@@ -65,15 +65,15 @@ async def test_an_ask_ends_at_its_deadline_and_the_message_is_handled_all_the_sa
 
 async def test_an_answered_ask_leaves_no_timer_behind() -> None:
     clock = FakeClock()
-    async with running(supervise("root", [child(Diary(), "a")]), clock) as system:
-        await system.find("/root/a").ask(Say("x"), timeout_s=1)
+    async with running(supervise("top", [child(Diary(), "a")]), clock) as system:
+        await system.find("/top/a").ask(Say("x"), timeout_s=1)
         assert clock.pending == 0
 
 
 async def test_an_exception_of_the_handler_reaches_the_asker() -> None:
-    async with running(supervise("root", [child(Diary(), "a")]), FakeClock()) as system:
+    async with running(supervise("top", [child(Diary(), "a")]), FakeClock()) as system:
         with pytest.raises(Boom):
-            await system.find("/root/a").ask(Crash(), timeout_s=1)
+            await system.find("/top/a").ask(Crash(), timeout_s=1)
 
 
 async def test_a_refusal_reaches_the_asker_and_does_not_restart_the_actor() -> None:
@@ -82,17 +82,17 @@ async def test_a_refusal_reaches_the_asker_and_does_not_restart_the_actor() -> N
             return Refusal(Boom("not this"))
 
     diary = Diary()
-    async with running(supervise("root", [custom("a", lambda: Refuser(diary, "a"))]), FakeClock()) as system:
+    async with running(supervise("top", [custom("a", lambda: Refuser(diary, "a"))]), FakeClock()) as system:
         with pytest.raises(Boom):
-            await system.find("/root/a").ask(Say("x"), timeout_s=1)
+            await system.find("/top/a").ask(Say("x"), timeout_s=1)
         await settle()
         assert diary.lives == {"a": 1}
 
 
 async def test_a_crash_loses_only_its_own_message() -> None:
     clock, diary = FakeClock(), Diary()
-    async with running(supervise("root", [child(diary, "a")]), clock) as system:
-        ref = system.find("/root/a")
+    async with running(supervise("top", [child(diary, "a")]), clock) as system:
+        ref = system.find("/top/a")
         ref.tell(Say("before"))
         ref.tell(Crash())
         asked = asyncio.ensure_future(ref.ask(Say("after"), timeout_s=60))
@@ -100,13 +100,13 @@ async def test_a_crash_loses_only_its_own_message() -> None:
         # A fresh instance on the same mailbox, reached by the same Ref: what the first one had seen is gone with it.
         assert await asked == ["after"]
         assert diary.lines == ["a started", "a restarting: Boom", "a started"]
-        assert system.find("/root/a") is ref
+        assert system.find("/top/a") is ref
 
 
 async def test_stop_answers_every_waiting_message_at_once() -> None:
     clock = FakeClock()
-    async with running(supervise("root", [child(Diary(), "a")]), clock) as system:
-        ref = system.find("/root/a")
+    async with running(supervise("top", [child(Diary(), "a")]), clock) as system:
+        ref = system.find("/top/a")
         hold = Hold(asyncio.Event())
         in_hand = asyncio.ensure_future(ref.ask(hold, timeout_s=60))
         waiting = [asyncio.ensure_future(ref.ask(Say("x"), timeout_s=60)) for _ in range(3)]
@@ -127,9 +127,9 @@ async def test_stop_answers_every_waiting_message_at_once() -> None:
 
 async def test_a_message_cut_off_by_a_hard_stop_is_answered_too() -> None:
     clock = FakeClock()
-    async with running(supervise("root", [child(Diary(), "a", stop_within_s=2)]), clock) as system:
+    async with running(supervise("top", [child(Diary(), "a", stop_within_s=2)]), clock) as system:
         hold = Hold(asyncio.Event())
-        in_hand = asyncio.ensure_future(system.find("/root/a").ask(hold, timeout_s=60))
+        in_hand = asyncio.ensure_future(system.find("/top/a").ask(hold, timeout_s=60))
         await hold.begun.wait()
         stopping = asyncio.ensure_future(system.stop())
         await clock.advance(2.1)
@@ -141,8 +141,8 @@ async def test_a_message_cut_off_by_a_hard_stop_is_answered_too() -> None:
 async def test_a_watcher_is_told_once_even_if_its_mailbox_is_full() -> None:
     clock, diary = FakeClock(), Diary()
     specs = [child(diary, "watcher", capacity=1), child(diary, "a", Restart.TEMPORARY)]
-    async with running(supervise("root", specs), clock) as system:
-        watcher, watched = system.find("/root/watcher"), system.find("/root/a")
+    async with running(supervise("top", specs), clock) as system:
+        watcher, watched = system.find("/top/watcher"), system.find("/top/a")
         watched.watch(watcher)
         hold = Hold(asyncio.Event())
         watcher.tell(hold)
@@ -162,8 +162,8 @@ async def test_a_watcher_is_told_once_even_if_its_mailbox_is_full() -> None:
 
 async def test_a_restart_is_no_end_and_an_unwatched_end_is_not_told() -> None:
     clock, diary = FakeClock(), Diary()
-    async with running(supervise("root", [child(diary, "watcher"), child(diary, "a")]), clock) as system:
-        watcher, watched = system.find("/root/watcher"), system.find("/root/a")
+    async with running(supervise("top", [child(diary, "watcher"), child(diary, "a")]), clock) as system:
+        watcher, watched = system.find("/top/watcher"), system.find("/top/a")
         watched.watch(watcher)
         watched.tell(Crash())
         await clock.advance(1)
@@ -175,8 +175,8 @@ async def test_a_restart_is_no_end_and_an_unwatched_end_is_not_told() -> None:
 
 async def test_a_crash_of_a_background_task_is_a_crash_of_the_actor() -> None:
     clock, diary = FakeClock(), Diary()
-    async with running(supervise("root", [child(diary, "a")]), clock) as system:
-        ref = system.find("/root/a")
+    async with running(supervise("top", [child(diary, "a")]), clock) as system:
+        ref = system.find("/top/a")
         when = asyncio.Event()
         await ref.ask(Background(when), timeout_s=1)
         hold = Hold(asyncio.Event())
@@ -191,11 +191,11 @@ async def test_a_crash_of_a_background_task_is_a_crash_of_the_actor() -> None:
 
 async def test_background_tasks_are_held_and_end_with_the_actor() -> None:
     clock, diary = FakeClock(), Diary()
-    async with running(supervise("root", [child(diary, "a")]), clock) as system:
-        await system.find("/root/a").ask(Background(asyncio.Event()), timeout_s=1)
+    async with running(supervise("top", [child(diary, "a")]), clock) as system:
+        await system.find("/top/a").ask(Background(asyncio.Event()), timeout_s=1)
         gc.collect()
         await settle()
-        assert any(task.get_name() == "/root/a:task" for task in asyncio.all_tasks())
+        assert any(task.get_name() == "/top/a:task" for task in asyncio.all_tasks())
         await system.stop()
         assert asyncio.all_tasks() == {asyncio.current_task()}
 
@@ -210,8 +210,8 @@ async def test_ticks_come_in_turn_and_end_with_their_life() -> None:
             self.diary.write("tick")
 
     clock, diary = FakeClock(), Diary()
-    async with running(supervise("root", [custom("a", lambda: Ticker(diary, "a"))]), clock) as system:
-        ref = system.find("/root/a")
+    async with running(supervise("top", [custom("a", lambda: Ticker(diary, "a"))]), clock) as system:
+        ref = system.find("/top/a")
         await clock.advance(35)
         assert diary.lines.count("tick") == 3
         hold = Hold(asyncio.Event())
@@ -241,7 +241,7 @@ async def test_jitter_spreads_ticks_around_their_interval() -> None:
             self.diary.write(f"{self.timer.monotonic():.3f}")
 
     clock, diary = FakeClock(0), Diary()
-    async with running(supervise("root", [custom("a", lambda: Ticker(diary, "a"))]), clock):
+    async with running(supervise("top", [custom("a", lambda: Ticker(diary, "a"))]), clock):
         await clock.advance(1000)
     times = [float(line) for line in diary.lines if line[0].isdigit()]
     gaps = [after - before for before, after in pairwise(times)]
@@ -251,9 +251,9 @@ async def test_jitter_spreads_ticks_around_their_interval() -> None:
 
 async def test_awaiting_something_cancelled_is_a_crash_not_a_stop() -> None:
     clock, diary = FakeClock(), Diary()
-    async with running(supervise("root", [child(diary, "a")]), clock) as system:
+    async with running(supervise("top", [child(diary, "a")]), clock) as system:
         with pytest.raises(ActorStoppedError):
-            await system.find("/root/a").ask(Crash(asyncio.CancelledError()), timeout_s=1)
+            await system.find("/top/a").ask(Crash(asyncio.CancelledError()), timeout_s=1)
         await clock.advance(1)
         assert diary.lines == ["a started", "a restarting: CancelledError", "a started"]
 
@@ -264,8 +264,8 @@ async def test_a_handler_that_never_waits_does_not_keep_the_loop() -> None:
             self.ref.tell(message)
             return None
 
-    async with running(supervise("root", [custom("a", lambda: Selfish(Diary(), "a"))]), FakeClock()) as system:
-        system.find("/root/a").tell(Say("again"))
+    async with running(supervise("top", [custom("a", lambda: Selfish(Diary(), "a"))]), FakeClock()) as system:
+        system.find("/top/a").tell(Say("again"))
         await settle()  # would never return
 
 
@@ -273,14 +273,14 @@ async def test_actors_find_each_other_by_path_before_they_have_started() -> None
     class Caller(Worker):
         async def started(self) -> None:
             self.find("b").tell(Say("from a"))
-            assert self.find("/root/b") is self.find("b")
+            assert self.find("/top/b") is self.find("b")
             with pytest.raises(ActorStoppedError):
                 self.find("nobody")
 
     diary = Diary()
     specs = [custom("a", lambda: Caller(diary, "a")), child(diary, "b")]
-    async with running(supervise("root", specs), FakeClock()) as system:
-        assert await system.find("/root/b").ask(Say("x"), timeout_s=1) == ["from a", "x"]
+    async with running(supervise("top", specs), FakeClock()) as system:
+        assert await system.find("/top/b").ask(Say("x"), timeout_s=1) == ["from a", "x"]
 
 
 async def test_the_runtime_is_refused_to_an_actor_that_does_not_run() -> None:
@@ -291,8 +291,8 @@ async def test_the_runtime_is_refused_to_an_actor_that_does_not_run() -> None:
 
 async def test_an_actor_may_stop_itself() -> None:
     diary = Diary()
-    async with running(supervise("root", [child(diary, "a", Restart.TRANSIENT)]), FakeClock()) as system:
-        ref = system.find("/root/a")
+    async with running(supervise("top", [child(diary, "a", Restart.TRANSIENT)]), FakeClock()) as system:
+        ref = system.find("/top/a")
         ref.tell(Finish())
         assert (await ref.stopped()).reason is StopReason.NORMAL
         assert diary.lines == ["a started", "a stopping: normal"]

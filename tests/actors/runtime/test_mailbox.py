@@ -13,7 +13,7 @@ from mycelium.leases.errors import ActorStoppedError, MailboxFullError, Settings
 
 
 def _mailbox(capacity: int = 2) -> Mailbox:
-    return Mailbox(capacity=capacity, owner="/root/a")
+    return Mailbox(capacity=capacity, owner="/top/a")
 
 
 def _take_all(mailbox: Mailbox) -> list[object]:
@@ -35,7 +35,7 @@ async def test_messages_come_out_in_the_order_that_they_went_in() -> None:
 async def test_a_full_mailbox_refuses_and_names_its_owner() -> None:
     mailbox = _mailbox(1)
     mailbox.put_nowait(1)
-    with pytest.raises(MailboxFullError, match="/root/a"):
+    with pytest.raises(MailboxFullError, match="/top/a"):
         mailbox.put_nowait(2)
     assert _take_all(mailbox) == [1]
 
@@ -105,4 +105,4 @@ async def test_the_reader_wakes_for_a_message_and_for_a_nudge() -> None:
 
 def test_a_mailbox_without_room_is_refused() -> None:
     with pytest.raises(SettingsError):
-        Mailbox(capacity=0, owner="/root/a")
+        Mailbox(capacity=0, owner="/top/a")

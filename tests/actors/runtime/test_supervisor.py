@@ -30,7 +30,7 @@ SLOW = Backoff(first_s=1.0, factor=1.0, most_s=1.0)
 async def test_children_start_in_order_and_stop_in_reverse() -> None:
     diary = Diary()
     inner = supervise("inner", [child(diary, "b"), child(diary, "c")])
-    async with running(supervise("root", [child(diary, "a"), inner, child(diary, "d")]), FakeClock()) as system:
+    async with running(supervise("top", [child(diary, "a"), inner, child(diary, "d")]), FakeClock()) as system:
         assert diary.lines == ["a started", "b started", "c started", "d started"]
         diary.clear()
         await system.stop()
@@ -48,26 +48,26 @@ async def test_children_start_in_order_and_stop_in_reverse() -> None:
 async def test_a_strategy_says_who_is_restarted_with_the_failed(strategy: Strategy, taken_along: list[str]) -> None:
     clock, diary = FakeClock(), Diary()
     specs = [child(diary, name) for name in "abc"]
-    async with running(supervise("root", specs, strategy=strategy), clock) as system:
-        refs = [system.find(f"/root/{name}") for name in "abc"]
+    async with running(supervise("top", specs, strategy=strategy), clock) as system:
+        refs = [system.find(f"/top/{name}") for name in "abc"]
         diary.clear()
         refs[1].tell(Crash())
         await clock.advance(1)
         stopped = [f"{name} stopping: restart" for name in reversed(taken_along)]
         started = [f"{name} started" for name in sorted([*taken_along, "b"])]
         assert diary.lines == ["b restarting: Boom", *stopped, *started]
-        assert [system.find(f"/root/{name}") for name in "abc"] == refs
+        assert [system.find(f"/top/{name}") for name in "abc"] == refs
         assert [await ref.ask(Say("x"), timeout_s=1) for ref in refs] == [["x"]] * 3
 
 
 async def test_a_failure_during_a_groups_back_off_widens_the_group_and_starts_nobody_twice() -> None:
     clock, diary = FakeClock(), Diary()
     specs = [child(diary, name, backoff=SLOW) for name in "abc"]
-    root = supervise("root", specs, strategy=Strategy.REST_FOR_ONE)
+    root = supervise("top", specs, strategy=Strategy.REST_FOR_ONE)
     async with running(root, clock) as system:
-        system.find("/root/c").tell(Crash())
+        system.find("/top/c").tell(Crash())
         await settle()
-        system.find("/root/a").tell(Crash())
+        system.find("/top/a").tell(Crash())
         await clock.advance(1.1)
         assert diary.lines[-3:] == ["a started", "b started", "c started"]
         assert diary.lives == {"a": 2, "b": 2, "c": 2}
@@ -88,22 +88,22 @@ async def test_the_kind_of_restart_says_which_ends_are_followed_by_a_life(
     restart: Restart, message: Crash | Finish, lives: int
 ) -> None:
     clock, diary = FakeClock(), Diary()
-    async with running(supervise("root", [child(diary, "a", restart)]), clock) as system:
-        ref = system.find("/root/a")
+    async with running(supervise("top", [child(diary, "a", restart)]), clock) as system:
+        ref = system.find("/top/a")
         ref.tell(message)
         await clock.advance(1)
         assert diary.lives["a"] == lives
         assert ref.alive is (lives == 2)
         names = [snapshot.path for snapshot in system.tree().children]
-        assert names == ([] if restart is Restart.TEMPORARY else ["/root/a"])
+        assert names == ([] if restart is Restart.TEMPORARY else ["/top/a"])
 
 
 async def test_a_temporary_child_is_not_taken_into_a_groups_next_life() -> None:
     clock, diary = FakeClock(), Diary()
     specs = [child(diary, "a"), child(diary, "b", Restart.TEMPORARY)]
-    async with running(supervise("root", specs, strategy=Strategy.ONE_FOR_ALL), clock) as system:
-        temporary = system.find("/root/b")
-        system.find("/root/a").tell(Crash())
+    async with running(supervise("top", specs, strategy=Strategy.ONE_FOR_ALL), clock) as system:
+        temporary = system.find("/top/b")
+        system.find("/top/a").tell(Crash())
         await clock.advance(1)
         assert diary.lives == {"a": 2, "b": 1}
         assert (await temporary.stopped()).reason is StopReason.RESTART
@@ -113,8 +113,8 @@ async def test_back_off_grows_with_crashes_in_a_row_and_is_reset_by_a_healthy_li
     clock, diary = FakeClock(), Diary()
     backoff = Backoff(first_s=1.0, factor=2.0, most_s=4.0, reset_after_s=30.0)
     expected = Random(7)  # the seed of the system under test
-    async with running(supervise("root", [child(diary, "a", backoff=backoff)], within_s=100), clock) as system:
-        ref = system.find("/root/a")
+    async with running(supervise("top", [child(diary, "a", backoff=backoff)], within_s=100), clock) as system:
+        ref = system.find("/top/a")
         for crash, ceiling in enumerate([1.0, 2.0, 4.0], start=1):
             ref.tell(Crash())
             delay = expected.uniform(0, ceiling)
@@ -131,8 +131,8 @@ async def test_back_off_grows_with_crashes_in_a_row_and_is_reset_by_a_healthy_li
 
 async def test_messages_sent_during_back_off_wait_for_the_next_life() -> None:
     clock, diary = FakeClock(), Diary()
-    async with running(supervise("root", [child(diary, "a", backoff=SLOW)]), clock) as system:
-        ref = system.find("/root/a")
+    async with running(supervise("top", [child(diary, "a", backoff=SLOW)]), clock) as system:
+        ref = system.find("/top/a")
         ref.tell(Crash())
         await settle()
         ref.tell(Say("patient"))
@@ -142,14 +142,14 @@ async def test_messages_sent_during_back_off_wait_for_the_next_life() -> None:
 
 async def test_a_storm_escalates_and_fails_a_root_that_has_nobody_above() -> None:
     clock, diary = FakeClock(), Diary()
-    root = supervise("root", [child(diary, "a"), child(diary, "b")], max_restarts=2, within_s=5)
+    root = supervise("top", [child(diary, "a"), child(diary, "b")], max_restarts=2, within_s=5)
     async with running(root, clock) as system:
-        ref = system.find("/root/a")
+        ref = system.find("/top/a")
         for _ in range(3):
             ref.tell(Crash())
         await clock.advance(5)
         assert diary.lives == {"a": 3, "b": 1}
-        with pytest.raises(EscalationError, match="/root/a") as caught:
+        with pytest.raises(EscalationError, match="/top/a") as caught:
             await system.run()
         assert isinstance(caught.value.__cause__, Boom)
         assert diary.lines[-1] == "b stopping: crashed"
@@ -158,9 +158,9 @@ async def test_a_storm_escalates_and_fails_a_root_that_has_nobody_above() -> Non
 
 async def test_restarts_that_are_far_apart_are_no_storm() -> None:
     clock, diary = FakeClock(), Diary()
-    async with running(supervise("root", [child(diary, "a")], max_restarts=1, within_s=5), clock) as system:
+    async with running(supervise("top", [child(diary, "a")], max_restarts=1, within_s=5), clock) as system:
         for _ in range(10):
-            system.find("/root/a").tell(Crash())
+            system.find("/top/a").tell(Crash())
             await clock.advance(6)
         assert diary.lives["a"] == 11
 
@@ -168,8 +168,8 @@ async def test_restarts_that_are_far_apart_are_no_storm() -> None:
 async def test_escalation_restarts_the_branch_and_every_ref_in_it_lives_on() -> None:
     clock, diary = FakeClock(), Diary()
     inner = supervise("inner", [child(diary, "a"), child(diary, "b")], max_restarts=1, within_s=5, backoff=QUICK)
-    async with running(supervise("root", [inner, child(diary, "c")]), clock) as system:
-        a, b = system.find("/root/inner/a"), system.find("/root/inner/b")
+    async with running(supervise("top", [inner, child(diary, "c")]), clock) as system:
+        a, b = system.find("/top/inner/a"), system.find("/top/inner/b")
         a.tell(Crash())
         a.tell(Crash())
         a.tell(Say("kept"))
@@ -184,11 +184,11 @@ async def test_escalation_restarts_the_branch_and_every_ref_in_it_lives_on() -> 
 async def test_escalation_goes_up_two_levels_to_the_root() -> None:
     clock, diary = FakeClock(), Diary()
     inner = supervise("inner", [child(diary, "a")], max_restarts=1, within_s=5, backoff=QUICK)
-    async with running(supervise("root", [inner, child(diary, "c")], max_restarts=1, within_s=5), clock) as system:
+    async with running(supervise("top", [inner, child(diary, "c")], max_restarts=1, within_s=5), clock) as system:
         for _ in range(4):
-            system.find("/root/inner/a").tell(Crash())
+            system.find("/top/inner/a").tell(Crash())
         await clock.advance(5)
-        with pytest.raises(EscalationError, match="/root restarted"):
+        with pytest.raises(EscalationError, match="/top restarted"):
             await system.run()
         assert diary.lives == {"a": 4, "c": 1}
 
@@ -197,7 +197,7 @@ async def test_a_start_that_fails_the_first_time_fails_the_tree_with_its_own_err
     diary = Diary()
     diary.fail_starts["b"] = 1
     inner = supervise("inner", [child(diary, "b")])
-    system = ActorSystem(supervise("root", [child(diary, "a"), inner, child(diary, "c")]), timer=FakeClock())
+    system = ActorSystem(supervise("top", [child(diary, "a"), inner, child(diary, "c")]), timer=FakeClock())
     with pytest.raises(Boom):
         await system.start()
     assert diary.lines == ["a started", "a stopping: restart"]
@@ -208,10 +208,10 @@ async def test_an_error_on_its_way_up_is_logged_once(caplog: pytest.LogCaptureFi
     diary = Diary()
     diary.fail_starts["b"] = 1
     inner = supervise("inner", [child(diary, "b")])
-    system = ActorSystem(supervise("root", [inner]), timer=FakeClock())
+    system = ActorSystem(supervise("top", [inner]), timer=FakeClock())
     with pytest.raises(Boom):
         await system.start()
-    assert [record.args[0] for record in caplog.records if record.args] == ["/root/inner/b"]  # type: ignore[index]
+    assert [record.args[0] for record in caplog.records if record.args] == ["/top/inner/b"]  # type: ignore[index]
     assert system.tree().last_error == "Boom"
 
 
@@ -219,20 +219,20 @@ async def test_a_factory_that_fails_is_a_start_that_fails() -> None:
     def broken() -> object:
         raise Boom
 
-    system = ActorSystem(supervise("root", [ChildSpec("a", broken)]), timer=FakeClock())  # type: ignore[arg-type]
+    system = ActorSystem(supervise("top", [ChildSpec("a", broken)]), timer=FakeClock())  # type: ignore[arg-type]
     with pytest.raises(Boom):
         await system.start()
 
 
 async def test_a_restart_whose_start_fails_counts_as_one_more_crash() -> None:
     clock, diary = FakeClock(), Diary()
-    async with running(supervise("root", [child(diary, "a")]), clock) as system:
+    async with running(supervise("top", [child(diary, "a")]), clock) as system:
         diary.fail_starts["a"] = 2
-        system.find("/root/a").tell(Crash())
+        system.find("/top/a").tell(Crash())
         await clock.advance(2)
         assert diary.lives["a"] == 4
         assert diary.lines == ["a started", "a restarting: Boom", "a started"]
-        system.find("/root/a").tell(Crash())
+        system.find("/top/a").tell(Crash())
         await clock.advance(2)
         with pytest.raises(EscalationError):
             await system.run()
@@ -241,9 +241,9 @@ async def test_a_restart_whose_start_fails_counts_as_one_more_crash() -> None:
 async def test_a_group_whose_middle_fails_to_start_again_still_starts_its_rest() -> None:
     clock, diary = FakeClock(), Diary()
     specs = [child(diary, name) for name in "abc"]
-    async with running(supervise("root", specs, strategy=Strategy.ONE_FOR_ALL), clock) as system:
+    async with running(supervise("top", specs, strategy=Strategy.ONE_FOR_ALL), clock) as system:
         diary.fail_starts["b"] = 1
-        system.find("/root/c").tell(Crash())
+        system.find("/top/c").tell(Crash())
         await clock.advance(2)
         assert diary.lines[-3:] == ["a started", "b started", "c started"]
         assert diary.lives == {"a": 3, "b": 3, "c": 2}
@@ -269,13 +269,13 @@ async def test_children_come_and_go_at_run_time() -> None:
 
 async def test_a_child_stopped_during_its_back_off_is_not_started_again() -> None:
     clock, diary = FakeClock(), Diary()
-    async with running(supervise("root", [child(diary, "a", backoff=SLOW), child(diary, "b")]), clock) as system:
-        system.find("/root/a").tell(Crash())
+    async with running(supervise("top", [child(diary, "a", backoff=SLOW), child(diary, "b")]), clock) as system:
+        system.find("/top/a").tell(Crash())
         await settle()
         await stop_child(system.root, "a", timeout_s=1)
         await clock.advance(5)
         assert diary.lives == {"a": 1, "b": 1}
-        assert await system.find("/root/b").ask(Say("x"), timeout_s=1) == ["x"]
+        assert await system.find("/top/b").ask(Say("x"), timeout_s=1) == ["x"]
 
 
 async def test_a_new_child_that_fails_to_start_is_refused_and_harms_nobody() -> None:
@@ -293,17 +293,17 @@ async def test_a_new_child_that_fails_to_start_is_refused_and_harms_nobody() -> 
 async def test_children_added_at_run_time_are_lost_when_their_supervisor_fails() -> None:
     clock, diary = FakeClock(), Diary()
     inner = supervise("inner", [child(diary, "a")], max_restarts=0, backoff=QUICK)
-    async with running(supervise("root", [inner]), clock) as system:
-        pool = system.find("/root/inner")
+    async with running(supervise("top", [inner]), clock) as system:
+        pool = system.find("/top/inner")
         added = await start_child(pool, child(diary, "added"), timeout_s=1)
-        system.find("/root/inner/a").tell(Crash())
+        system.find("/top/inner/a").tell(Crash())
         await clock.advance(1)
         assert not added.alive
         assert diary.lives == {"a": 2, "added": 1}
 
 
 async def test_a_supervisor_refuses_messages_that_are_none_of_its() -> None:
-    async with running(supervise("root", []), FakeClock()) as system:
+    async with running(supervise("top", []), FakeClock()) as system:
         with pytest.raises(ActorError, match="does not take"):
             await system.root.ask("hello", timeout_s=1)
 
@@ -311,9 +311,9 @@ async def test_a_supervisor_refuses_messages_that_are_none_of_its() -> None:
 def test_specs_that_cannot_hold_are_refused() -> None:
     diary = Diary()
     with pytest.raises(SettingsError, match="one name"):
-        supervise("root", [child(diary, "a"), child(diary, "a")])
+        supervise("top", [child(diary, "a"), child(diary, "a")])
     with pytest.raises(SettingsError, match="crash for ever"):
-        supervise("root", [child(diary, "a", backoff=Backoff(first_s=10))])
+        supervise("top", [child(diary, "a", backoff=Backoff(first_s=10))])
     for name in ("", "a/b"):
         with pytest.raises(SettingsError):
             child(diary, name)
@@ -323,13 +323,13 @@ def test_specs_that_cannot_hold_are_refused() -> None:
 
 async def test_a_crash_is_logged_once_by_class_and_path_without_its_message(caplog: pytest.LogCaptureFixture) -> None:
     clock, diary = FakeClock(), Diary()
-    async with running(supervise("root", [child(diary, "a")]), clock) as system:
+    async with running(supervise("top", [child(diary, "a")]), clock) as system:
         with caplog.at_level(logging.DEBUG, logger="mycelium"):
-            system.find("/root/a").tell(Crash(Boom("card 4242")))
+            system.find("/top/a").tell(Crash(Boom("card 4242")))
             await clock.advance(1)
     lines = [record.getMessage() for record in caplog.records]
     assert len(lines) == 1
-    assert "/root/a" in lines[0]
+    assert "/top/a" in lines[0]
     assert "Boom" in lines[0]
     assert "4242" not in caplog.text
 
@@ -341,7 +341,7 @@ async def test_a_start_has_a_deadline() -> None:
 
     clock, diary = FakeClock(), Diary()
     stuck = custom("stuck", lambda: Stuck(diary, "stuck"), start_within_s=3.0)
-    system = ActorSystem(supervise("root", [child(diary, "a"), stuck]), timer=clock)
+    system = ActorSystem(supervise("top", [child(diary, "a"), stuck]), timer=clock)
     starting = asyncio.ensure_future(system.start())
     await clock.advance(2.9)
     assert not starting.done()

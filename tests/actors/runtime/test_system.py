@@ -39,7 +39,7 @@ from mycelium.leases.errors import (
 
 async def test_run_returns_when_the_system_has_been_stopped() -> None:
     diary = Diary()
-    system = ActorSystem(supervise("root", [child(diary, "a")]), timer=FakeClock())
+    system = ActorSystem(supervise("top", [child(diary, "a")]), timer=FakeClock())
     runner = asyncio.ensure_future(system.run())
     await settle()
     await system.stop()
@@ -51,9 +51,9 @@ async def test_run_returns_when_the_system_has_been_stopped() -> None:
 
 async def test_a_busy_child_gets_its_time_and_is_then_cancelled() -> None:
     clock, diary = FakeClock(), Diary()
-    async with running(supervise("root", [child(diary, "a", stop_within_s=3)]), clock) as system:
+    async with running(supervise("top", [child(diary, "a", stop_within_s=3)]), clock) as system:
         hold = Hold(asyncio.Event())
-        system.find("/root/a").tell(hold)
+        system.find("/top/a").tell(hold)
         await hold.begun.wait()
         stopping = asyncio.ensure_future(system.stop())
         await clock.advance(2.9)
@@ -76,8 +76,8 @@ async def test_a_cancel_that_gets_lost_is_sent_again() -> None:
             return None
 
     clock, diary = FakeClock(), Diary()
-    async with running(supervise("root", [custom("a", lambda: Deaf(diary, "a"))]), clock) as system:
-        ref = system.find("/root/a")
+    async with running(supervise("top", [custom("a", lambda: Deaf(diary, "a"))]), clock) as system:
+        ref = system.find("/top/a")
         ref.tell(Say("x"))
         await settle()
         stopping = asyncio.ensure_future(system.stop())
@@ -89,8 +89,8 @@ async def test_a_cancel_that_gets_lost_is_sent_again() -> None:
 
 async def test_a_child_that_does_not_end_is_left_behind_with_one_loud_line(caplog: pytest.LogCaptureFixture) -> None:
     clock, diary = FakeClock(), Diary()
-    async with running(supervise("root", [child(diary, "first"), child(diary, "a")]), clock) as system:
-        ref = system.find("/root/a")
+    async with running(supervise("top", [child(diary, "first"), child(diary, "a")]), clock) as system:
+        ref = system.find("/top/a")
         cling = Cling(asyncio.Event())
         in_hand = asyncio.ensure_future(ref.ask(cling, timeout_s=10**6))
         await cling.begun.wait()
@@ -104,7 +104,7 @@ async def test_a_child_that_does_not_end_is_left_behind_with_one_loud_line(caplo
             await in_hand
         loud = [record for record in caplog.records if record.levelno == logging.CRITICAL]
         assert len(loud) == 1
-        assert "/root/a" in loud[0].getMessage()
+        assert "/top/a" in loud[0].getMessage()
         cling.until.set()
         await settle()
 
@@ -112,11 +112,11 @@ async def test_a_child_that_does_not_end_is_left_behind_with_one_loud_line(caplo
 async def test_an_actor_that_does_not_end_is_never_started_beside_itself() -> None:
     clock, diary = FakeClock(), Diary()
     inner = supervise("inner", [child(diary, "a"), child(diary, "b")], strategy=Strategy.ONE_FOR_ALL, backoff=QUICK)
-    async with running(supervise("root", [inner]), clock) as system:
+    async with running(supervise("top", [inner]), clock) as system:
         cling = Cling(asyncio.Event())
-        system.find("/root/inner/a").tell(cling)
+        system.find("/top/inner/a").tell(cling)
         await cling.begun.wait()
-        system.find("/root/inner/b").tell(Crash())
+        system.find("/top/inner/b").tell(Crash())
         await clock.advance(20)
         with pytest.raises(EscalationError):
             await system.run()
@@ -132,8 +132,8 @@ async def test_an_interrupt_in_an_actor_ends_the_whole_system_in_order(
 ) -> None:
     clock, diary = FakeClock(), Diary()
     inner = supervise("inner", [child(diary, "b")])
-    async with running(supervise("root", [child(diary, "a"), inner, child(diary, "c")]), clock) as system:
-        ref = system.find("/root/inner/b")
+    async with running(supervise("top", [child(diary, "a"), inner, child(diary, "c")]), clock) as system:
+        ref = system.find("/top/inner/b")
         when = asyncio.Event()
         when.set()
         ref.tell(Background(when, error) if in_background else Crash(error))
@@ -150,7 +150,7 @@ async def test_an_interrupt_during_stop_is_not_lost() -> None:
             raise SystemExit(4)
 
     diary = Diary()
-    system = ActorSystem(supervise("root", [child(diary, "a"), custom("q", lambda: Quitter(diary, "q"))]))
+    system = ActorSystem(supervise("top", [child(diary, "a"), custom("q", lambda: Quitter(diary, "q"))]))
     await system.start()
     with pytest.raises(SystemExit):
         await system.stop()
@@ -159,7 +159,7 @@ async def test_an_interrupt_during_stop_is_not_lost() -> None:
 
 async def test_cancelling_run_stops_everything_in_order_and_stays_a_cancel() -> None:
     diary = Diary()
-    system = ActorSystem(supervise("root", [child(diary, "a"), child(diary, "b")]), timer=FakeClock())
+    system = ActorSystem(supervise("top", [child(diary, "a"), child(diary, "b")]), timer=FakeClock())
     runner = asyncio.ensure_future(system.run())
     await settle()
     runner.cancel()
@@ -179,11 +179,11 @@ async def test_stopping_does_not_wait_for_a_child_that_is_still_starting(*, agai
 
     clock, diary = FakeClock(), Diary()
     inner = supervise("inner", [child(diary, "a"), custom("stuck", lambda: Stuck(diary, "stuck"))])
-    system = ActorSystem(supervise("root", [inner]), timer=clock)
+    system = ActorSystem(supervise("top", [inner]), timer=clock)
     runner = asyncio.ensure_future(system.run())
     await settle()
     if again:
-        system.find("/root/inner/stuck").tell(Crash())
+        system.find("/top/inner/stuck").tell(Crash())
         await clock.advance(1)
     assert not runner.done()
     runner.cancel()
@@ -196,22 +196,22 @@ async def test_stopping_does_not_wait_for_a_child_that_is_still_starting(*, agai
 
 async def test_a_task_cancelled_from_outside_ends_in_order_and_is_restarted() -> None:
     clock, diary = FakeClock(), Diary()
-    async with running(supervise("root", [child(diary, "a")]), clock) as system:
-        (task,) = (task for task in asyncio.all_tasks() if task.get_name() == "/root/a")
+    async with running(supervise("top", [child(diary, "a")]), clock) as system:
+        (task,) = (task for task in asyncio.all_tasks() if task.get_name() == "/top/a")
         task.cancel()
         await clock.advance(1)
         assert task.cancelled()
         assert diary.lines == ["a started", "a stopping: cancelled", "a started"]
-        assert await system.find("/root/a").ask(Say("x"), timeout_s=1) == ["x"]
+        assert await system.find("/top/a").ask(Say("x"), timeout_s=1) == ["x"]
 
 
 async def test_a_cancel_that_a_handler_lost_ends_the_life_all_the_same() -> None:
     clock, diary = FakeClock(), Diary()
-    async with running(supervise("root", [child(diary, "a")]), clock) as system:
+    async with running(supervise("top", [child(diary, "a")]), clock) as system:
         cling = Cling(asyncio.Event())
-        system.find("/root/a").tell(cling)
+        system.find("/top/a").tell(cling)
         await cling.begun.wait()
-        (task,) = (task for task in asyncio.all_tasks() if task.get_name() == "/root/a")
+        (task,) = (task for task in asyncio.all_tasks() if task.get_name() == "/top/a")
         task.cancel()
         await settle()
         cling.until.set()
@@ -230,9 +230,9 @@ async def test_hooks_may_use_time_outs_after_a_hard_stop() -> None:
                 self.diary.write("timed out, not cancelled")
 
     clock, diary = FakeClock(), Diary()
-    async with running(supervise("root", [custom("a", lambda: Careful(diary, "a"))]), clock) as system:
+    async with running(supervise("top", [custom("a", lambda: Careful(diary, "a"))]), clock) as system:
         hold = Hold(asyncio.Event())
-        system.find("/root/a").tell(hold)
+        system.find("/top/a").tell(hold)
         await hold.begun.wait()
         stopping = asyncio.ensure_future(system.stop())
         await clock.advance(5)
@@ -245,9 +245,9 @@ async def test_a_background_task_that_fails_while_its_actor_ends_is_not_lost(
     error: BaseException, caplog: pytest.LogCaptureFixture
 ) -> None:
     clock, diary = FakeClock(), Diary()
-    system = ActorSystem(supervise("root", [child(diary, "a")]), timer=clock)
+    system = ActorSystem(supervise("top", [child(diary, "a")]), timer=clock)
     await system.start()
-    ref, when, hold = system.find("/root/a"), asyncio.Event(), Hold(asyncio.Event())
+    ref, when, hold = system.find("/top/a"), asyncio.Event(), Hold(asyncio.Event())
     await ref.ask(Background(when, error), timeout_s=1)
     ref.tell(hold)
     await hold.begun.wait()
@@ -285,8 +285,8 @@ async def test_a_background_task_that_will_not_end_is_cancelled_again_and_then_l
                     self.diary.write("task lost a cancel")
 
     clock, diary = FakeClock(), Diary()
-    async with running(supervise("root", [custom("a", lambda: Owner(diary, "a"))]), clock) as system:
-        ref = system.find("/root/a")
+    async with running(supervise("top", [custom("a", lambda: Owner(diary, "a"))]), clock) as system:
+        ref = system.find("/top/a")
         cling = Cling(asyncio.Event())
         await ref.ask(cling, timeout_s=1)
         await settle()
@@ -304,7 +304,7 @@ def test_asyncio_run_ends_cleanly_when_a_system_was_left_running() -> None:
     diary = Diary()
 
     async def main() -> None:
-        await ActorSystem(supervise("root", [child(diary, "a"), child(diary, "b")])).start()
+        await ActorSystem(supervise("top", [child(diary, "a"), child(diary, "b")])).start()
 
     asyncio.run(main())
     assert sorted(diary.lines[2:]) == ["a stopping: cancelled", "b stopping: cancelled"]
@@ -312,11 +312,11 @@ def test_asyncio_run_ends_cleanly_when_a_system_was_left_running() -> None:
 
 async def test_async_with_raises_the_failure_of_the_root() -> None:
     clock, diary = FakeClock(), Diary()
-    root = supervise("root", [child(diary, "a")], max_restarts=0)
+    root = supervise("top", [child(diary, "a")], max_restarts=0)
 
     async def block() -> None:
         async with ActorSystem(root, timer=clock) as system:
-            system.find("/root/a").tell(Crash())
+            system.find("/top/a").tell(Crash())
             await clock.advance(1)
 
     with pytest.raises(EscalationError):
@@ -325,9 +325,9 @@ async def test_async_with_raises_the_failure_of_the_root() -> None:
 
 async def test_the_tree_tells_how_every_actor_stands() -> None:
     clock, diary = FakeClock(), Diary()
-    root = supervise("root", [child(diary, "a", capacity=9), supervise("inner", [child(diary, "b")])])
+    root = supervise("top", [child(diary, "a", capacity=9), supervise("inner", [child(diary, "b")])])
     async with running(root, clock) as system:
-        ref = system.find("/root/a")
+        ref = system.find("/top/a")
         ref.tell(Crash())
         await clock.advance(1)
         hold = Hold(asyncio.Event())
@@ -336,7 +336,7 @@ async def test_the_tree_tells_how_every_actor_stands() -> None:
         ref.tell(Say("waits"))
         tree = dataclasses.asdict(system.tree())
         assert tree["children"][0] == {
-            "path": "/root/a",
+            "path": "/top/a",
             "state": "running",
             "depth": 1,
             "capacity": 9,
@@ -344,7 +344,7 @@ async def test_the_tree_tells_how_every_actor_stands() -> None:
             "last_error": "Boom",
             "children": (),
         }
-        assert tree["children"][1]["children"][0]["path"] == "/root/inner/b"
+        assert tree["children"][1]["children"][0]["path"] == "/top/inner/b"
         assert json.loads(json.dumps(tree))["state"] == "running"
         hold.until.set()
 
@@ -364,12 +364,12 @@ async def test_under_random_schedules_every_ask_is_answered_and_nothing_is_left(
         return supervise(name, specs, strategy=rng.choice(list(Strategy)), max_restarts=8, within_s=10, backoff=QUICK)
 
     system = ActorSystem(
-        supervise("root", [supervisor("x"), supervisor("y")], max_restarts=6, within_s=20),
+        supervise("top", [supervisor("x"), supervisor("y")], max_restarts=6, within_s=20),
         timer=clock,
         rng=Random(seed),
     )
     await system.start()
-    refs: list[Ref[Message]] = [system.find(f"/root/{name}/{who}") for name in "xy" for who in branch(name)]
+    refs: list[Ref[Message]] = [system.find(f"/top/{name}/{who}") for name in "xy" for who in branch(name)]
     asks: list[asyncio.Future[object]] = []
     open_event = asyncio.Event()
     messages: list[Message] = [Say("x"), Crash(), Finish(), Hold(open_event), Background(open_event), Cling(open_event)]
