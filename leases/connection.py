@@ -98,8 +98,11 @@ class Wire:
             raise UnsentError
         replies: list[Reply | BaseException] = []
         try:
-            async with asyncio.timeout(self._timeout_s):
+            async with asyncio.timeout(self._timeout_s) as deadline:
                 await connection.send_packed_command(b"".join(batch), check_health=False)
+                if deadline.expired():
+                    # Before Python 3.12 the library's `asyncio.wait_for` may lose the cancellation that a deadline is.
+                    raise TimeoutError  # noqa: TRY301 - it goes the way of the deadline's own
                 for _ in batch:
                     replies.append(await _reply(connection))  # noqa: PERF401 - what came before an error is kept
         except Exception as error:  # noqa: BLE001 - whatever broke it, what was not answered may have run

@@ -16,8 +16,8 @@ __all__ = ["durable_server", "namespace", "proxy", "server", "start_proxy", "sta
 def pytest_collection() -> Generator[None, object, object]:
     """Collect no garbage while test files are parsed.
 
-    Python 3.11 keeps one recursion count for all parsing: a finalizer that parses something in the middle of it ends the
-    run with "AST constructor recursion depth mismatch" (CPython issue 106905).
+    Python 3.11 keeps one recursion count for all parsing: a finalizer that parses something in the middle of it ends
+    the run with "AST constructor recursion depth mismatch" (CPython issue 106905).
     """
     gc.disable()
     try:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))  # hosts import `chaos_tools` under this name, and so do the tests
-
 from chaos.stage import Stage, staged
+
 from kit.servers import RealServer
 
 

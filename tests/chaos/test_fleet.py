@@ -8,8 +8,9 @@ import signal
 from contextlib import suppress
 from random import Random
 
-import chaos_tools as tools
+from chaos import tools
 from chaos.stage import SEED, Stage, Worker, until
+
 from mycelium.ledger.states import State
 
 KINDS = (

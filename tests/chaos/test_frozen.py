@@ -6,8 +6,9 @@ import asyncio
 import signal
 from random import Random
 
-import chaos_tools as tools
+from chaos import tools
 from chaos.stage import SEED, TTL_S, Stage, Worker, until
+
 from mycelium.ledger.states import State
 
 QUICK = {"ttl_s": 1.0, "renew_every_s": 0.2, "call_timeout_s": 0.15, "margin_s": 0.2}
@@ -36,7 +37,7 @@ async def test_a_frozen_worker_is_relieved_and_settles_nothing_stale(stage: Stag
 
     frozen.kill(signal.SIGCONT)
     await until(lambda: frozen.session != first)
-    # Its host was done all the time: what nobody could know becomes known by late evidence, and the read stays as it is.
+    # Its host was done all the time: what nobody could know becomes known by late evidence; the read stays as it is.
     await until(lambda: stage_is_done(frozen))
     await stage.ended(5)
     records = await stage.check()

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 
-import chaos_tools as tools
-from chaos.stage import staged
+from chaos import tools
+from chaos.stage import plain, staged
+
 from kit.fixtures import StartServer
 from mycelium.ledger.states import State
-from redis.asyncio import Redis
 
 JOBS = 300
 
 
 @asynccontextmanager
-async def for_ever(hinder: Callable[[], Awaitable[object]]) -> AsyncIterator[None]:
+async def for_ever(hinder: Callable[[], Awaitable[object]]) -> AsyncGenerator[None, None]:
     async def loop() -> None:
         while True:
             await hinder()
@@ -35,9 +36,9 @@ async def for_ever(hinder: Callable[[], Awaitable[object]]) -> AsyncIterator[Non
 async def test_jobs_run_without_any_wake_up(start_server: StartServer, namespace: str, tmp_path: Path) -> None:
     url = start_server().url
     async with (
-        Redis.from_url(url) as direct,
+        plain(url) as direct,
         staged(url, namespace, tmp_path / "stage") as stage,
-        for_ever(lambda: direct.execute_command("CLIENT", "KILL", "TYPE", "pubsub")),
+        for_ever(partial(direct.client_kill_filter, _type="pubsub")),
     ):
         await stage.start()
         await asyncio.gather(*[stage.submit(tools.charge, f"job-{n}") for n in range(50)])
@@ -50,9 +51,9 @@ async def test_no_job_notices_that_scripts_are_forgotten(
 ) -> None:
     url = start_server().url
     async with (
-        Redis.from_url(url) as direct,
+        plain(url) as direct,
         staged(url, namespace, tmp_path / "stage") as stage,
-        for_ever(lambda: direct.script_flush("SYNC")),
+        for_ever(partial(direct.script_flush, "SYNC")),
     ):
         worker = await stage.start()
         kinds = (tools.look, tools.put, tools.charge, tools.charge_marked)

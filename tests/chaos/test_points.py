@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-import chaos_tools as tools
 import pytest
-from chaos.stage import MARK, TTL_S, TURN, Gate, Stage, Worker, load_scripts, staged, until, until_async
+from chaos import tools
+from chaos.stage import MARK, TTL_S, TURN, Gate, Stage, Worker, load_scripts, runs, staged, until, until_async
+
 from kit.proxy import Arm, FaultProxy
 from kit.servers import RealServer
 from mycelium.ledger.states import Boundary, BoundaryMode, State
@@ -78,12 +79,12 @@ class Scene:
             case Point.BEFORE_CLAIM:
                 self.hold_calls(TURN)
                 await self.submit()
-                await until(lambda: self.held[0].fired.is_set())
+                await until(self.held[0].fired.is_set)
             case Point.AFTER_CLAIM:
                 self.hold_calls(MARK)
                 await self.submit()
                 await until_async(self.claimed)
-                await until(lambda: self.held[0].fired.is_set())
+                await until(self.held[0].fired.is_set)
             case Point.AFTER_MARK:
                 self.hold_replies(MARK)
                 await self.submit()
@@ -128,9 +129,7 @@ class MakeScene:
 
 
 @pytest.fixture
-async def make_scene(
-    durable_server: RealServer, tmp_path: Path, start_proxy: StartProxy
-) -> AsyncIterator[MakeScene]:
+async def make_scene(durable_server: RealServer, tmp_path: Path, start_proxy: StartProxy) -> AsyncIterator[MakeScene]:
     async with AsyncExitStack() as rest:
         yield MakeScene(durable_server, tmp_path, start_proxy, rest)
 
@@ -138,20 +137,17 @@ async def make_scene(
 async def strike(target: Target, scenes: list[Scene], server: RealServer) -> None:
     match target:
         case Target.WORKER:
+            hosts = [host for scene in scenes for host in scene.worker.hosts]
             for scene in scenes:
-                hosts = scene.worker.hosts
                 scene.worker.kill()
-                await scene.worker.exited()
-                await until(lambda hosts=hosts: not any(map(_runs, hosts)), 2)
+            await asyncio.gather(*(scene.worker.exited() for scene in scenes))
+            # A tool host that outlived its worker could still cause an effect that nobody holds a lease for.
+            await until(lambda: not any(map(runs, hosts)), 1)
         case Target.HOST:
             for scene in scenes:
                 os.kill(scene.worker.hosts[0], signal.SIGKILL)
         case Target.SERVER:
             server.kill()
-
-
-def _runs(pid: int) -> bool:
-    return Path(f"/proc/{pid}").exists()
 
 
 async def recover(target: Target, scenes: list[Scene], server: RealServer) -> None:

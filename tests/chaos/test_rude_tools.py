@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
 
-import chaos_tools as tools
+from chaos import tools
 from chaos.stage import TTL_S, Stage, staged, until, until_async
+
 from mycelium.ledger.states import TERMINAL, State
 
 BLOCKED_S = int(3 * TTL_S)
 
 
-async def test_rude_tools_cost_neither_a_session_nor_a_second_effect(
-    url: str, namespace: str, tmp_path: Path
-) -> None:
+async def test_rude_tools_cost_neither_a_session_nor_a_second_effect(url: str, namespace: str, tmp_path: Path) -> None:
     async with AsyncExitStack() as rest:
 
         async def stage(name: str) -> Stage:
@@ -31,7 +30,7 @@ async def test_rude_tools_cost_neither_a_session_nor_a_second_effect(
         )
 
 
-async def rude(stage: Stage, submit: Callable[[], object], *, dies: bool) -> None:
+async def rude(stage: Stage, submit: Callable[[], Awaitable[object]], *, dies: bool) -> None:
     worker = await stage.start(hosts=2, slots=16, host_memory_mb=256)
     session = worker.session
     gate = stage.gate()

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import re
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from chaos.stage import staged
+from chaos.stage import plain, staged
+
 from kit.fixtures import StartServer
-from redis.asyncio import Redis
 
 PASSWORD = "correct-horse-battery"
 
@@ -18,7 +17,7 @@ async def test_a_tool_host_has_no_credentials_no_url_and_no_socket(
     start_server: StartServer, namespace: str, tmp_path: Path
 ) -> None:
     server = start_server(port=0)
-    async with Redis.from_url(server.url) as direct:
+    async with plain(server.url) as direct:
         await direct.execute_command("ACL", "SETUSER", "worker", "on", f">{PASSWORD}", "~*", "&*", "+@all")
     address = urlsplit(server.url).netloc
     url = f"redis://worker:{PASSWORD}@{address}"
@@ -44,7 +43,7 @@ def read(pid: int, name: str) -> str:
 
 def held_sockets(pid: int) -> set[str]:
     """Inodes of the sockets that a process has open."""
-    links = [os.readlink(path) for path in Path(f"/proc/{pid}/fd").iterdir()]
+    links = [str(path.readlink()) for path in Path(f"/proc/{pid}/fd").iterdir()]
     return {found[1] for link in links if (found := re.fullmatch(r"socket:\[(\d+)\]", link))}
 
 

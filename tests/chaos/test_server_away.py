@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
-import chaos_tools as tools
 import pytest
-from chaos.stage import TTL_S, Stage, Worker, staged, until
+from chaos import tools
+from chaos.stage import TTL_S, Stage, Worker, plain, staged, until
+
+from kit.proxy import FaultProxy
 from kit.servers import RealServer
+from mycelium.leases.session import open_session
 from mycelium.ledger.states import State
 
 Pair = tuple[Stage, Stage]
@@ -53,7 +56,11 @@ async def test_a_server_that_is_away_for_longer_costs_a_session(
         os.kill(durable_server.pid, signal.SIGSTOP)
     else:
         durable_server.kill()
+    # A tool host that ends meanwhile is replaced without the server.
+    idle = pair[0].workers[0]
+    os.kill(idle.hosts[0], signal.SIGKILL)
     await asyncio.sleep(2 * TTL_S)
+    assert idle.started == 2
     if how == "silent":
         os.kill(durable_server.pid, signal.SIGCONT)
     else:
@@ -63,7 +70,27 @@ async def test_a_server_that_is_away_for_longer_costs_a_session(
     for stage in pair:
         await stage.check()
         assert stage.workers[0].log.count("opened in epoch") >= 2
-        assert stage.workers[0].started == 1, "no tool host has to pay for a server that is away"
+    assert [stage.workers[0].started for stage in pair] == [2, 1], "no tool host pays for a server that is away"
+
+
+async def test_a_session_that_cannot_be_opened_yet_is_opened_later(
+    stage: Stage, url: str, start_proxy: Callable[[str], Awaitable[FaultProxy]]
+) -> None:
+    proxy = await start_proxy(url)
+    worker = await stage.start(proxy.url)
+    first = worker.session
+    async with plain(url) as direct:
+        # The session is declared dead, and no other can be opened for longer than one opening is tried.
+        for nth in range(1, 200):
+            proxy.cut_before(open_session.sha.encode(), nth=nth)
+        await direct.hset(stage.client.store.keys.session(first), "dead", "1")
+    await until(lambda: "no session yet" in worker.log, 4 * TTL_S)
+    proxy._arms.clear()
+    await until(lambda: worker.session != first)
+    await stage.submit(tools.charge, "afterwards")
+    await stage.ended(TTL_S)
+    await stage.check()
+    assert worker.started == 1
 
 
 async def takes_jobs(pair: Pair) -> None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import signal
 import time
 from collections.abc import Awaitable, Callable
 
-import chaos_tools as tools
 import pytest
+from chaos import tools
 from chaos.stage import MARK, Stage, load_scripts, until, until_async
+
 from kit.proxy import FaultProxy
 from mycelium.ledger.states import Boundary, State
 
@@ -111,5 +111,4 @@ async def test_a_worker_without_its_server_still_stops(
 
 
 async def sessions(stage: Stage) -> object:
-    await asyncio.sleep(0)
     return await stage.client.store.calls.read("ZRANGE", stage.client.store.keys.sessions(), 0, -1)

@@ -168,7 +168,9 @@ def test_the_exit_codes_of_the_process(env: dict[str, str], server: RealServer) 
     assert "Traceback" not in "".join(run.stderr for run in (good, bad, away, missing))
 
 
-def test_an_interrupted_wait_ends_with_code_130_and_the_job_stays(env: dict[str, str], url: str, namespace: str) -> None:
+def test_an_interrupted_wait_ends_with_code_130_and_the_job_stays(
+    env: dict[str, str], url: str, namespace: str
+) -> None:
     command = [sys.executable, "-m", "mycelium", "submit", "charge", '{"order": "A"}', "--request-id", "x", "--wait"]
     whole = os.environ | {"PYTHONPATH": str(TESTS)} | env
     with subprocess.Popen(command, env=whole, cwd=TESTS, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:

@@ -67,9 +67,9 @@ def view_of(dump: Dump) -> View:
 
 
 def _sort_in(view: View, kind: str, rest: str, value: Reply) -> None:
-    if kind in {"row", "args", "result", "held"}:
-        shelf: dict[str, Reply] = {"row": view.rows, "args": view.args, "result": view.results, "held": view.held}[kind]
-        shelf[rest] = value
+    shelves: dict[str, Reply] = {"row": view.rows, "args": view.args, "result": view.results, "held": view.held}
+    if kind in shelves:
+        shelves[kind][rest] = value
     if kind in {"ready", "held", "delayed", "unknown"}:
         # Those of sorted sets come with their scores.
         for request_id in value[::2] if kind in {"delayed", "unknown"} else value:
