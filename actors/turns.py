@@ -48,6 +48,7 @@ from .slots import Slots
 log = logging.getLogger(__name__)
 
 LANES = 2
+_AWAY_S = 5.0
 BATCH = 100
 
 TurnsMessage = (
@@ -88,7 +89,6 @@ class Turns(Actor[TurnsMessage]):
         """Something may be ready: told by the bell, by a full answer, or at the start."""
         self._look_at_s = 0.0
         self._drain: Drain | None = None
-        self._grace_over = False
 
     async def started(self) -> None:
         """Begin to take turns."""
@@ -310,9 +310,14 @@ class Turns(Actor[TurnsMessage]):
                 self._host(attempt.host).tell(CancelRun(attempt))
                 self._end(attempt, given_back(attempt.grant))
         self.timer.call_later(drain.grace_s, self._end_grace)
+        self.timer.call_later(min(drain.grace_s, _AWAY_S), self._give_up_on_server)
+
+    def _give_up_on_server(self) -> None:
+        """A turn that is not answered by now may never be: nothing runs, and what it claimed runs out with the session."""
+        if self._drain is not None and not (self._attempts or self._ended):
+            self._drain.idle.set()
 
     def _end_grace(self) -> None:
-        self._grace_over = True
         for host in {attempt.host for attempt in self._attempts if attempt.phase is Phase.RUNNING}:
             log.warning("the grace is over: host %s is ended with what it runs", host)
             self._host(host).tell(EndHost())

@@ -61,7 +61,7 @@ def tree(store: Store, settings: WorkerSettings, clock: Clock, rng: random.Rando
         [
             ChildSpec(
                 "lease_manager",
-                partial(LeaseManager, store, session, clock, settings.name, _info(settings)),
+                partial(LeaseManager, store, session, clock, _name(settings), _info(settings)),
                 stop_within_s=session.ttl_s,
                 ends="its session runs out",
             ),
@@ -168,6 +168,10 @@ async def _drain(system: ActorSystem, settings: WorkerSettings, hurry: asyncio.E
         await asyncio.wait({idle}, timeout=_STOP_SLACK_S)
     for task in (hurried, idle):
         task.cancel()
+
+
+def _name(settings: WorkerSettings) -> str:
+    return settings.name or f"{socket.gethostname()}-{os.getpid()}"
 
 
 def _info(settings: WorkerSettings) -> bytes:

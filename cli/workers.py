@@ -33,12 +33,12 @@ async def _workers(*, url: str | None, namespace: str, as_json: bool) -> None:
             f"{duration(now_ms - line.renewed_ms)} ago",
             f"in {duration(line.deadline_ms - now_ms)}" if line.deadline_ms > now_ms else "LAPSED",
             line.held,
-            *[_count(line.info.get(fact)) for fact in ("hosts", "slots", "tools")],
+            *[_count(line.info.get(fact)) for fact in ("hosts", "slots")],
             f"{line.info.get('host', '-')}:{line.info.get('pid', '-')}",
         )
         for line in lines
     ]
-    columns = ("name", "session", "age", "renewed", "lapses", "held", "hosts", "slots", "tools", "process")
+    columns = ("name", "session", "age", "renewed", "lapses", "held", "hosts", "slots", "process")
     print_table(columns, rows, empty=f"No workers in namespace {namespace!r}.")
 
 

@@ -115,6 +115,7 @@ class Channel:
         now_ms: what scripts take for the time; 0 is the server's own.
         patience_s: how long a call repeats itself by default; None is for ever.
         greet: runs on each new connection before anything else does.
+        revive: runs when no connection could be made, before the next try.
     """
 
     def __init__(  # noqa: PLR0913 - each is a decision of whoever opens the store
@@ -128,12 +129,14 @@ class Channel:
         now_ms: int = 0,
         patience_s: float | None = None,
         greet: Callable[[Wire], Awaitable[None]] | None = None,
+        revive: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         self.name = name
         self.keys = keys
         self.now_ms = now_ms
         self.counts = Counts()
         self._patience_s = patience_s
+        self._revive = revive
         self._queue = _Queue()
         self._wires = [Wire(client, call_timeout_s=call_timeout_s, greet=greet) for _ in range(lanes)]
         self._tasks: list[asyncio.Task[None]] = []
@@ -225,6 +228,8 @@ class Channel:
                 # Before the batch is taken: a call is in somebody's hands only while its bytes may be on the way.
                 await wire.open()
             except UnsentError as error:
+                if self._revive is not None:
+                    await self._revive()
                 cause = error.__cause__ or error
                 self._sort_out([(call, classify_unsent(cause), cause) for call in self._queue.take()])
                 continue

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncGenerator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -17,11 +18,13 @@ from .channel import Channel
 from .connection import Wire, pack
 from .embedded import EmbeddedServer, default_data_dir
 from .epoch import Footing, FoundReply, found, read_footing
-from .errors import ServerUnavailableError, ServerUnfitError, SettingsError
+from .errors import MyceliumError, ServerUnavailableError, ServerUnfitError, SettingsError
 from .faults import Fault, classify_unsent, spoken
 from .keys import Keyspace
 from .requirements import ServerFacts, check_server
 from .subscription import Heard, Resubscribed, listen
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +79,8 @@ class Store:
         self.facts: ServerFacts
         self._run_id = ""
         self._embedded = embedded
+        self._reviving = asyncio.Lock()
+        self._closing = False
         self._clients: list[Redis] = []
         self.calls = self._channel("calls", settings.call_timeout_s, settings.lanes, settings.patience_s)
         self.renewals = self._channel("renewals", settings.renew_timeout_s, 1, settings.renew_timeout_s)
@@ -98,6 +103,7 @@ class Store:
 
     async def aclose(self) -> None:
         """Close every connection; then the embedded server, if this store started it."""
+        self._closing = True
         await self.renewals.aclose()
         await self.calls.aclose()
         for client in self._clients:
@@ -146,6 +152,20 @@ class Store:
         line = pack(("EVAL", command.script.source, 1, self.keys.tag, self.settings.now_ms, *command.args))
         self._stand_on(read_footing(cast("Any", _good((await wire.exchange([line]))[0]))), run_id)
 
+    async def _revive(self) -> None:
+        """Start the embedded server again: it ends with whichever process started it, and others may need it still."""
+        async with self._reviving:
+            embedded = self._embedded
+            if embedded is None or self._closing or await asyncio.to_thread(lambda: embedded.alive):
+                return
+            try:
+                if embedded.owned:
+                    await embedded.restart_async()
+                else:
+                    self._embedded = await EmbeddedServer.join_or_start_async(embedded.data_dir)
+            except MyceliumError as error:
+                log.warning("the embedded server does not come back yet: %s", error)
+
     def _stand_on(self, footing: Footing, run_id: str) -> None:
         # The number only grows, but where the data set began again: then the new one counts, whatever it is.
         if footing.word is FoundReply.FOUNDED or footing.epoch > self.epoch:
@@ -162,6 +182,7 @@ class Store:
             now_ms=self.settings.now_ms,
             patience_s=patience_s,
             greet=self._greet,
+            revive=self._revive if self._embedded is not None else None,
         )
 
     def _client(self, name: str, call_timeout_s: float) -> Redis:

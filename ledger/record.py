@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ..leases.errors import JobNotFoundError, ScriptError
@@ -131,15 +131,6 @@ async def read_record(store: Store, request_id: str) -> Record:
     except (KeyError, ValueError) as broken:
         what = f"The record of {request_id!r} is corrupt: it was not written by this product."
         raise ScriptError(what, next_step="It never runs as it is. Look at the key by hand.") from broken
-
-
-async def read_states(store: Store, request_ids: Sequence[str]) -> list[State | None]:
-    """Read where transitions stand; None: not on record."""
-    states: list[State | None] = []
-    for request_id in request_ids:
-        value = await store.calls.read("HGET", store.keys.row(request_id), "state")
-        states.append(State(text(value)) if value is not None else None)
-    return states
 
 
 async def still_held(store: Store, request_id: str, *, fence: str, session_id: str) -> bool:

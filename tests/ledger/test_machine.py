@@ -172,7 +172,7 @@ class Machine(RuleBasedStateMachine):
     def sweep(self, draw: Draw) -> None:
         for name in self.lives:
             alive = draw(st.booleans()) and self.ledger.renew(self.session(name)) == "renewed"
-            # A page has room for all: which rows a smaller one takes is chance, and a schedule must run alike each time.
+            # A page has room for all: which rows a smaller one takes is chance, and a schedule must run alike again.
             word = self.run(expire_script(session=self.session(name), page=100), polls=True)[0]
             assert not (alive and word != "alive"), "Q4 a live session was reaped"
             if word in {"gone", "expired"}:
