@@ -313,7 +313,7 @@ class Turns(Actor[TurnsMessage]):
         self.timer.call_later(min(drain.grace_s, _AWAY_S), self._give_up_on_server)
 
     def _give_up_on_server(self) -> None:
-        """A turn that is not answered by now may never be: nothing runs, and what it claimed runs out with the session."""
+        """A turn that is not answered by now may never be: nothing runs, and what it claimed runs out."""
         if self._drain is not None and not (self._attempts or self._ended):
             self._drain.idle.set()
 

@@ -56,7 +56,8 @@ def timeline(
 async def _list(  # noqa: PLR0913 - each is an option of the command
     state: State | None, tool: str | None, limit: int, *, url: str | None, namespace: str, as_json: bool
 ) -> None:
-    from ..ledger.listing import list_jobs, read_now_ms  # noqa: PLC0415 - help and completion come without it
+    from ..ledger.listing import list_jobs  # noqa: PLC0415 - help and completion come without it
+    from ..ledger.record import read_now_ms  # noqa: PLC0415 - (the same)
 
     async with connected(url, namespace) as store:
         now_ms = await read_now_ms(store)
@@ -110,8 +111,7 @@ async def _timeline(request_id: str, *, url: str | None, namespace: str, as_json
 
 async def _read(request_id: str, url: str | None, namespace: str) -> tuple[Record, int]:
     from ..actors.client import checked_request_id  # noqa: PLC0415 - help and completion come without it
-    from ..ledger.listing import read_now_ms  # noqa: PLC0415 - (the same)
-    from ..ledger.record import read_record  # noqa: PLC0415 - (the same)
+    from ..ledger.record import read_now_ms, read_record  # noqa: PLC0415 - (the same)
 
     checked_request_id(request_id)
     async with connected(url, namespace) as store:

@@ -16,7 +16,8 @@ def workers(url: Url = None, namespace: Namespace = "mycelium", as_json: AsJson 
 
 
 async def _workers(*, url: str | None, namespace: str, as_json: bool) -> None:
-    from ..ledger.listing import list_sessions, read_now_ms  # noqa: PLC0415 - help and completion come without it
+    from ..ledger.listing import list_sessions  # noqa: PLC0415 - help and completion come without it
+    from ..ledger.record import read_now_ms  # noqa: PLC0415 - (the same)
 
     async with connected(url, namespace) as store:
         lines = await list_sessions(store)

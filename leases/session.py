@@ -225,8 +225,11 @@ class Session:
         why = "its deadline passed" if word == RenewReply.LOST else "the data set is in another epoch"
         return Renewal(Standing.LOST, gap_s, why=why)
 
-    async def close(self) -> CloseReply:
+    async def close(self, *, patience_s: float = 2.0) -> CloseReply:
         """End the session in good order. From the first moment on the holder trusts itself no more.
+
+        Args:
+            patience_s: how long to ask a server that is away; a session that is not closed runs out by itself.
 
         Returns:
             `HOLDING` if it still holds something: it may be renewed while that is released, and then closed; else it
@@ -239,7 +242,7 @@ class Session:
         if not self._id:
             raise ServerUnavailableError("The session is not open.", next_step="Nothing is to be closed.")
         self._closing = True
-        word, _ = _pair(await self._store.renewals.run(close_session(session=self._id), patience_s=self.settings.ttl_s))
+        word, _ = _pair(await self._store.renewals.run(close_session(session=self._id), patience_s=patience_s))
         self._closed = word != CloseReply.HOLDING
         return CloseReply(word)
 

@@ -19,8 +19,9 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 from ..leases.errors import BadArgumentsError, BadCallError, PayloadTooLargeError
 
@@ -65,9 +66,10 @@ def _plain(value: object, path: str, depth: int) -> Json:
     if isinstance(value, str):
         return _text(value, path)
     if isinstance(value, (list, tuple)):
-        return [_plain(item, f"{path}[{at}]", depth + 1) for at, item in enumerate(value)]
+        members = cast("Sequence[object]", value)
+        return [_plain(member, f"{path}[{at}]", depth + 1) for at, member in enumerate(members)]
     if isinstance(value, Mapping):
-        return _object(value, path, depth)
+        return _object(cast("Mapping[object, object]", value), path, depth)
     raise _refused(path, f"is a {type(value).__name__}, which JSON does not have")
 
 

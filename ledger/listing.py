@@ -11,7 +11,7 @@ from typing import cast
 from ..leases.errors import JobNotFoundError, ScriptError
 from ..leases.store import Store
 from .record import Record, read_record
-from .replies import integer, text
+from .replies import integer, items, text
 from .states import HELD, State
 
 _PAGE = 100
@@ -60,19 +60,6 @@ class SessionLine:
     info: dict[str, object]
 
 
-async def read_now_ms(store: Store) -> int:
-    """Read the server's clock, in milliseconds.
-
-    Raises:
-        ServerError: the server could not be asked.
-    """
-    if store.calls.now_ms:
-        return store.calls.now_ms
-    reply = await store.calls.read("TIME")
-    seconds, micros = reply if isinstance(reply, list) else (0, 0)
-    return integer(seconds) * 1000 + integer(micros) // 1000
-
-
 async def list_jobs(
     store: Store, *, state: State | None = None, tool: str | None = None, limit: int = 50
 ) -> list[Record]:
@@ -107,7 +94,7 @@ async def list_sessions(store: Store) -> list[SessionLine]:
     Raises:
         ServerError: the server could not be asked.
     """
-    reply = _items(await store.calls.read("ZRANGE", store.keys.sessions(), 0, -1, "WITHSCORES"))
+    reply = items(await store.calls.read("ZRANGE", store.keys.sessions(), 0, -1, "WITHSCORES"))
     pairs = [(text(reply[at]), int(float(text(reply[at + 1])))) for at in range(0, len(reply) - 1, 2)]
     lines = await asyncio.gather(*[_session(store, session_id, deadline) for session_id, deadline in pairs])
     return sorted([line for line in lines if line is not None], key=lambda line: line.opened_ms)
@@ -118,7 +105,7 @@ async def _session(store: Store, session_id: str, deadline_ms: int) -> SessionLi
         store.calls.read("HMGET", store.keys.session(session_id), "name", "epoch", "opened_ms", "ttl_ms", "info"),
         store.calls.read("HLEN", store.keys.held(session_id)),
     )
-    name, epoch, opened, ttl, info = [text(field or b"") for field in _items(fields)]
+    name, epoch, opened, ttl, info = [text(field or b"") for field in items(fields)]
     if not opened:
         return None
     return SessionLine(
@@ -147,11 +134,11 @@ async def _moved(store: Store, state: State | None, wanted: int) -> list[str]:
     found: list[str] = []
     end = "+"
     for _ in range(_MOST_PAGES):
-        page = _items(await store.calls.read("XREVRANGE", store.keys.events(), end, "-", "COUNT", _PAGE))
+        page = items(await store.calls.read("XREVRANGE", store.keys.events(), end, "-", "COUNT", _PAGE))
         for entry in page:
-            entry_id, fields = _items(entry)
+            entry_id, fields = items(entry)
             end = "(" + text(entry_id)
-            for request_id, to in _moves(_items(fields)):
+            for request_id, to in _moves(items(fields)):
                 if request_id not in last and state in {None, to}:
                     found.append(request_id)
                 last.add(request_id)
@@ -167,7 +154,7 @@ def _moves(fields: list[object]) -> list[tuple[str, str]]:
 
 
 async def _known_tools(store: Store) -> set[str]:
-    return {text(name) for name in _items(await store.calls.read("HKEYS", store.keys.tools()))}
+    return {text(name) for name in items(await store.calls.read("HKEYS", store.keys.tools()))}
 
 
 async def _open(store: Store, state: State | None, tools: Iterable[str], wanted: int) -> list[str]:
@@ -181,16 +168,16 @@ async def _open(store: Store, state: State | None, tools: Iterable[str], wanted:
     if state in {None, State.UNKNOWN}:
         reads += [("ZRANGE", keys.unknown(tool), 0, last) for tool in sorted(tools)]
     replies = await asyncio.gather(*[store.calls.read(*words) for words in reads])
-    ids = [text(value) for reply in replies for value in _items(reply)]
+    ids = [text(value) for reply in replies for value in items(reply)]
     if state is None or state in HELD:
         ids += await _held(store, wanted)
     return ids
 
 
 async def _held(store: Store, wanted: int) -> list[str]:
-    sessions = [text(value) for value in _items(await store.calls.read("ZRANGE", store.keys.sessions(), 0, -1))]
+    sessions = [text(value) for value in items(await store.calls.read("ZRANGE", store.keys.sessions(), 0, -1))]
     replies = await asyncio.gather(*[store.calls.read("HKEYS", store.keys.held(session)) for session in sessions])
-    return [text(value) for reply in replies for value in _items(reply)[:wanted]]
+    return [text(value) for reply in replies for value in items(reply)[:wanted]]
 
 
 async def _read(store: Store, request_ids: Iterable[str]) -> list[Record]:
@@ -207,7 +194,3 @@ async def _record(store: Store, request_id: str) -> Record | None:
         return await read_record(store, request_id)
     except (JobNotFoundError, ScriptError):
         return None  # its retention is over, or it is not a row of ours
-
-
-def _items(reply: object) -> list[object]:
-    return list(cast("list[object]", reply)) if isinstance(reply, (list, tuple)) else []

@@ -6,9 +6,11 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+import msgspec
+
 from ..leases.errors import JobNotFoundError, ScriptError
 from ..leases.store import Store
-from .replies import integer, raw, text
+from .replies import integer, items, mapping, raw, text
 from .states import Boundary, EffectClass, State
 
 
@@ -105,12 +107,9 @@ class Failure:
     def read(cls, body: bytes, error: str) -> Failure:
         """Read what was stored; a body that is gone leaves the class name."""
         try:
-            told = json.loads(body) if body else {}
-        except ValueError:
-            told = {}
-        if not isinstance(told, dict):
-            told = {}
-        return cls(str(told.get("error", error)), str(told.get("detail", "")))
+            return msgspec.json.decode(body, type=cls)
+        except msgspec.DecodeError:
+            return cls(error, "")
 
 
 async def read_record(store: Store, request_id: str) -> Record:
@@ -121,7 +120,7 @@ async def read_record(store: Store, request_id: str) -> Record:
         ScriptError: the row was not written by this product.
         ServerError: the server could not be asked.
     """
-    fields = _mapping(await store.calls.read("HGETALL", store.keys.row(request_id)))
+    fields = mapping(await store.calls.read("HGETALL", store.keys.row(request_id)))
     if not fields:
         what = f"No transition {request_id!r} is on record in namespace {store.keys.namespace!r}."
         next_step = "Check id and namespace. That nothing is on record does not prove that the effect never happened."
@@ -133,6 +132,18 @@ async def read_record(store: Store, request_id: str) -> Record:
         raise ScriptError(what, next_step="It never runs as it is. Look at the key by hand.") from broken
 
 
+async def read_now_ms(store: Store) -> int:
+    """Read the server's clock, in milliseconds.
+
+    Raises:
+        ServerError: the server could not be asked.
+    """
+    if store.calls.now_ms:
+        return store.calls.now_ms
+    seconds, micros = items(await store.calls.read("TIME"))
+    return integer(seconds) * 1000 + integer(micros) // 1000
+
+
 async def still_held(store: Store, request_id: str, *, fence: str, session_id: str) -> bool:
     """Tell whether the store still shows an attempt as it was when its holder was allowed to start it.
 
@@ -142,9 +153,7 @@ async def still_held(store: Store, request_id: str, *, fence: str, session_id: s
         ServerError: the server could not be asked.
     """
     fields = await store.calls.read("HMGET", store.keys.row(request_id), "state", "fence", "session")
-    if not isinstance(fields, list):
-        return False
-    return [text(value or b"") for value in fields] == [State.ATTEMPTING, fence, session_id]
+    return [text(value or b"") for value in items(fields)] == [State.ATTEMPTING, fence, session_id]
 
 
 async def read_body(store: Store, request_id: str) -> bytes | None:
@@ -185,11 +194,3 @@ def _history(fields: Mapping[str, str]) -> list[Entry]:
         at_ms, what, fence, why = fields[f"h{number}"].split(" ", 3)
         entries.append(Entry(number, int(at_ms), what, fence, why))
     return entries
-
-
-def _mapping(reply: object) -> dict[str, str]:
-    if isinstance(reply, Mapping):
-        return {text(name): text(value) for name, value in reply.items()}
-    if isinstance(reply, list):
-        return {text(reply[at]): text(reply[at + 1]) for at in range(0, len(reply), 2)}
-    return {}

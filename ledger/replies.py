@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 from ..leases.errors import ScriptError
 
 
@@ -27,13 +29,25 @@ def integer(value: object) -> int:
     return int(text(value) or "0")
 
 
+def items(reply: object) -> list[object]:
+    """A list reply as a list; nothing at all is an empty one."""
+    return cast("list[object]", reply) if isinstance(reply, list) else []
+
+
+def mapping(reply: object) -> dict[str, str]:
+    """A flat list of names and values as a mapping."""
+    values = [text(value) for value in items(reply)]
+    return dict(zip(values[::2], values[1::2], strict=True))
+
+
 def words(reply: object) -> list[object]:
     """A list reply, its first item made text.
 
     Raises:
         ScriptError: it is not a list that begins with a word.
     """
-    if isinstance(reply, list) and reply:
-        return [text(reply[0]), *reply[1:]]
-    what = f"The server answered with a {type(reply).__name__} where a list was due."
-    raise ScriptError(what, next_step="Check that server, namespace and version belong together.")
+    values = items(reply)
+    if not values:
+        what = f"The server answered with a {type(reply).__name__} where a list was due."
+        raise ScriptError(what, next_step="Check that server, namespace and version belong together.")
+    return [text(values[0]), *values[1:]]

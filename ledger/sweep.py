@@ -7,7 +7,8 @@ from enum import StrEnum
 
 from ..leases.scripts import scripted
 from ..leases.store import Store
-from .replies import integer, text, words
+from .record import read_now_ms
+from .replies import integer, items, text, words
 
 PAGE = 100
 """Rows moved by one script call: about five milliseconds of the server."""
@@ -90,18 +91,9 @@ async def expire(store: Store, session_id: str) -> tuple[int, int]:
 async def _lapsed(store: Store) -> list[str]:
     # The server's own clock decides in the script; this only chooses whom to ask about, and a wrong choice is answered
     # `alive`.
-    found: list[str] = []
-    seconds, micros = _time(await store.calls.read("TIME"))
-    now_ms = store.calls.now_ms or seconds * 1000 + micros // 1000
+    now_ms = await read_now_ms(store)
     reply = await store.calls.read("ZRANGEBYSCORE", store.keys.sessions(), "-inf", now_ms, "LIMIT", 0, PAGE)
-    if isinstance(reply, list):
-        found.extend(text(value) for value in reply)
-    return found
-
-
-def _time(reply: object) -> tuple[int, int]:
-    seconds, micros = reply if isinstance(reply, (list, tuple)) else (0, 0)
-    return integer(seconds), integer(micros)
+    return [text(value) for value in items(reply)]
 
 
 async def _promote(store: Store) -> int:

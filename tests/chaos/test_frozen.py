@@ -69,7 +69,7 @@ async def test_twenty_freezes_at_random_points(stage: Stage) -> None:
     await stage.ended(15)
     records = await stage.check()
     for key, record in records.items():
-        if stage.keys[key] is not tools.charge:
+        if stage.keys[key] not in {tools.charge, tools.put}:
             assert record.state in {State.COMPLETED, State.DEAD}, (key, record)
     # Otherwise the freezes met nothing.
     assert (await stage.counters())["expired"] >= ROUNDS // 4

@@ -20,7 +20,7 @@ from mycelium.ledger.submit import Intent, submit
 from mycelium.ledger.verdict import Said, due, record_if_unknown
 
 ROOT = Path(__file__).parents[2]
-NAMES = {name for name, member in inspect.getmembers(Keyspace, inspect.isfunction) if not name.startswith("_")}
+NAMES = {name for name, _ in inspect.getmembers(Keyspace, inspect.isfunction) if not name.startswith("_")}
 CHANNELS = {"settled", "bell"}
 """Published to, never stored."""
 
