@@ -158,6 +158,7 @@ class Host(Actor[HostMessage]):
             args=grant.args,
             timeout_s=attempt.binding.timeout_s,
             boundary=attempt.boundary,
+            begin_by_s=attempt.session.trusted_until_s,
         )
         try:
             self._process.run(run)
@@ -193,7 +194,8 @@ class Host(Actor[HostMessage]):
             ok = word is MarkReply.MARKED and attempt.phase is Phase.RUNNING and attempt.session.trusted()
             if not ok:
                 attempt.boundary = before
-            process.mark_reply(mark, ok=ok, why="" if ok else str(word or "not trusted"))
+            why = "" if ok else str(word or "not trusted")
+            process.mark_reply(mark, ok=ok, why=why, begin_by_s=attempt.session.trusted_until_s)
 
         wanted.answer.add_done_callback(answer)
         self.find("/worker/control/marks").tell(wanted)

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from concurrent import futures
 
+from ...leases.clock import BootClock
 from ...leases.errors import BoundaryError, NotExecuted
 from ...ledger.states import Boundary, BoundaryMode
 from ..context import CallContext
@@ -13,6 +14,7 @@ from ..load import AnyTool
 from .frames import NEVER_BEGAN, Done, MarkReply, Outcome, Run
 from .results import encode_result, name_of, words_of
 
+_CLOCK = BootClock()
 SendMark = Callable[[int, Boundary, str | None], Awaitable[MarkReply]]
 
 
@@ -73,6 +75,10 @@ class Attempt:
         run, left_s = self.run, max(0.0, self._deadline - self.loop.time())
         return CallContext(run.request_id, run.effect_id, run.attempt, run.fence, run.tool, run.effect_id, left_s)
 
+    def too_late(self) -> bool:
+        """Whether the time in which the body may begin is over: this process was frozen, or its loop was blocked."""
+        return _CLOCK.now_s() >= self.run.begin_by_s
+
     def needs_mark(self) -> bool:
         """Whether an effect that starts now needs a mark first.
 
@@ -99,6 +105,8 @@ class Attempt:
                 raise self._refused(f"The mark was refused: {reply.why or 'no reason given'}.")
             if self.boundary is Boundary.NOT_CROSSED:
                 self.boundary = Boundary.MAYBE_CROSSED
+            if _CLOCK.now_s() >= reply.begin_by_s:
+                raise self._refused("The mark was acknowledged too late.")
             # The attempt may have ended while the reply was on its way.
             self._check()
 

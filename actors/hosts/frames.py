@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import struct
 from enum import StrEnum
 from typing import Generic, TypeVar
@@ -54,7 +55,13 @@ class ToolFacts(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Run(msgspec.Struct, frozen=True, array_like=True, tag=1):
-    """Run one attempt in a free slot. `boundary` is what is already on record when the frame is sent."""
+    """Run one attempt in a free slot.
+
+    Attributes:
+        boundary: what is already on record when the frame is sent.
+        begin_by_s: the body begins before this instant of the machine's boot clock, or not at all: the control process
+            trusts its session until then, and this one may be frozen between the frame and the first line (L7).
+    """
 
     slot: int
     request_id: str
@@ -65,15 +72,20 @@ class Run(msgspec.Struct, frozen=True, array_like=True, tag=1):
     args: bytes
     timeout_s: float
     boundary: Boundary
+    begin_by_s: float = math.inf
 
 
 class MarkReply(msgspec.Struct, frozen=True, array_like=True, tag=2):
-    """The answer to the mark with the number `n`. `ok` means: written durably under this attempt's fence."""
+    """The answer to the mark with the number `n`.
+
+    `ok` means: written durably under this attempt's fence, and the effect may start before `begin_by_s` (see `Run`).
+    """
 
     slot: int
     n: int
     ok: bool
     why: str = ""
+    begin_by_s: float = math.inf
 
 
 class Cancel(msgspec.Struct, frozen=True, array_like=True, tag=3):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import os
 import signal
 import socket
@@ -221,9 +222,9 @@ class HostProcess:
         self._send(run)
         self._due[run.slot] = self._loop.time() + run.timeout_s + self._settings.overrun_grace_s
 
-    def mark_reply(self, mark: Mark, *, ok: bool, why: str = "") -> None:
+    def mark_reply(self, mark: Mark, *, ok: bool, why: str = "", begin_by_s: float = math.inf) -> None:
         """Answer a mark: `ok` only after it is written durably. A host that has ended needs no answer."""
-        self._link.send(MarkReply(mark.slot, mark.n, ok, why))
+        self._link.send(MarkReply(mark.slot, mark.n, ok, why, begin_by_s))
 
     def cancel(self, slot: int) -> None:
         """Cancel what runs in a slot, if anything does; its `Done` comes when it has ended."""

@@ -216,7 +216,12 @@ class Serving:
         self._loop.call_at(now + _TICK_S, self._tick, now + _TICK_S)
 
 
+_TOO_LATE = "The session's trusted time was over before the body began."
+
+
 async def _run_async(attempt: Attempt, body: Callable[[], object]) -> Done:
+    if attempt.too_late():
+        return attempt.never_began(_TOO_LATE)
     RUNNING.set(attempt)
     try:
         value = await cast("Callable[[], Awaitable[object]]", body)()
@@ -226,6 +231,8 @@ async def _run_async(attempt: Attempt, body: Callable[[], object]) -> Done:
 
 
 def _run_plain(attempt: Attempt, body: Callable[[], object]) -> Done:
+    if attempt.too_late():
+        return attempt.never_began(_TOO_LATE)
     RUNNING.set(attempt)
     try:
         value = body()

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import signal
+from collections.abc import Awaitable, Callable
 from random import Random
 
 from chaos import tools
-from chaos.stage import SEED, TTL_S, Stage, Worker, until
+from chaos.stage import MARK, SEED, TTL_S, Stage, Worker, load_scripts, until
 
+from kit.proxy import FaultProxy
 from mycelium.ledger.states import State
 
 QUICK = {"ttl_s": 1.0, "renew_every_s": 0.2, "call_timeout_s": 0.15, "margin_s": 0.2}
@@ -49,6 +51,33 @@ async def test_a_frozen_worker_is_relieved_and_settles_nothing_stale(stage: Stag
     await stage.submit(tools.charge, "afterwards")
     await stage.ended(5)
     assert (await stage.check())["afterwards"].state is State.COMPLETED
+
+
+async def test_a_worker_that_wakes_up_with_a_good_mark_in_its_hand_does_not_begin(
+    stage: Stage, url: str, start_proxy: Callable[[str], Awaitable[FaultProxy]]
+) -> None:
+    await load_scripts(url)
+    proxy = await start_proxy(url)
+    frozen = await stage.start(proxy.url)
+    arm = proxy.hold(MARK)
+    key = await stage.submit(tools.charge_asked, "charge_asked")
+    await arm.fired.wait()
+    frozen.kill(signal.SIGSTOP)
+    # The yes to its mark lies in its socket. It will read it first thing, long after somebody else has done the work.
+    arm.released.set()
+    other = await stage.start()
+    await stage.ended(6 * TTL_S)
+    assert stage.effects[key] == 1
+    first = frozen.session
+    frozen.kill(signal.SIGCONT)
+    await until(lambda: frozen.session != first)
+    other.kill(signal.SIGTERM)
+    await other.exited()
+    # What it takes now it takes after all that it had in its hand.
+    await stage.submit(tools.charge, "afterwards")
+    await stage.ended(5)
+    records = await stage.check()
+    assert {record.state for record in records.values()} == {State.COMPLETED}
 
 
 def stage_is_done(worker: Worker) -> bool:

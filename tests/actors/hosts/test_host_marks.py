@@ -6,7 +6,8 @@ import msgspec
 import pytest
 
 from kit.hosting import hosting, run_of, soon
-from mycelium.actors.hosts.frames import Mark, Outcome
+from mycelium.actors.hosts.frames import NEVER_BEGAN, Mark, Outcome
+from mycelium.leases.clock import BootClock
 from mycelium.ledger.states import Boundary
 
 FLAVOURS = ["charge", "charge_plain"]
@@ -116,3 +117,25 @@ async def test_an_effect_that_belongs_to_no_call_is_refused_in_a_host() -> None:
         done = await control.run("charge_in_a_bare_thread")
         assert control.marks.empty()
     assert msgspec.json.decode(done.body) == "BoundaryError"
+
+
+@pytest.mark.parametrize("flavour", FLAVOURS)
+async def test_an_effect_does_not_start_on_a_mark_whose_time_is_over(flavour: str) -> None:
+    async with hosting() as control:
+        control.marks_say = "hold"
+        control.send(flavour)
+        mark = await soon(control.marks.get())
+        control.host.mark_reply(mark, ok=True, begin_by_s=BootClock().now_s())
+        done = await soon(control.dones.get())
+    assert (done.outcome, done.error_class) == (Outcome.FAILED, "mycelium.leases.errors.BoundaryError")
+
+
+@pytest.mark.parametrize("tool", ["echo", "echo_plain"])
+async def test_a_body_does_not_begin_after_the_time_in_which_its_session_is_trusted(tool: str) -> None:
+    late = run_of(tool, begin_by_s=BootClock().now_s())
+    in_time = run_of(tool, begin_by_s=BootClock().now_s() + 60)
+    async with hosting() as control:
+        control.host.run(late)
+        assert (await soon(control.dones.get())).error_class == NEVER_BEGAN
+        control.host.run(in_time)
+        assert (await soon(control.dones.get())).outcome is not Outcome.NOT_EXECUTED
