@@ -35,6 +35,7 @@ class Attempt:
         phase: how far it is.
         boundary: how far the effect may have come, as far as its host was ever allowed.
         ref: the provider's handle, once recorded.
+        mark_missed: a mark that its tool asked for got no answer from the store: the tool could not start its effect.
         host: name of the host that has a slot for it; empty before.
     """
 
@@ -44,4 +45,5 @@ class Attempt:
     phase: Phase = Phase.GRANTED
     boundary: Boundary = Boundary.NOT_CROSSED
     ref: str = ""
+    mark_missed: bool = False
     host: str = ""

@@ -23,6 +23,9 @@ def settlement_of(attempt: Attempt, done: Done, rng: random.Random) -> Settlemen
     boundary = max(attempt.boundary, done.boundary, key=_ORDER.index)
     if done.outcome is Outcome.NOT_EXECUTED and done.error_class == NEVER_BEGAN:
         return given_back(attempt.grant)
+    if attempt.mark_missed and done.outcome is Outcome.FAILED and boundary is Boundary.NOT_CROSSED:
+        # Not the tool's failure but the store's absence: nothing was sent, and it runs again when the store is back.
+        return given_back(attempt.grant)
     verb = _verb(attempt, done.outcome, boundary)
     error = "" if done.outcome is Outcome.COMPLETED else done.error_class.rpartition(".")[2] or done.outcome
     return Settlement(

@@ -70,6 +70,15 @@ def test_a_body_that_never_began_is_given_back_and_not_charged(effect_class: Eff
     assert (settlement.verb, settlement.boundary) == (Settle.RELEASED, NOT)
 
 
+def test_a_tool_whose_mark_got_no_answer_is_given_back_unless_it_was_marked_after_all() -> None:
+    done = Done(0, Outcome.FAILED, NOT, error_class="mycelium.leases.errors.BoundaryError")
+    attempt = attempt_of(EffectClass.NON_IDEMPOTENT_MUTATE, NOT)
+    attempt.mark_missed = True
+    assert settlement_of(attempt, done, random.Random(0)).verb is Settle.RELEASED
+    attempt.boundary = MAYBE
+    assert settlement_of(attempt, done, random.Random(0)).verb is Settle.UNKNOWN
+
+
 def test_a_tools_own_error_cannot_pass_for_a_body_that_never_began() -> None:
     done = Done(0, Outcome.FAILED, MAYBE, error_class=NEVER_BEGAN)
     settlement = settlement_of(attempt_of(EffectClass.KEYED_MUTATE, MAYBE), done, random.Random(0))
