@@ -103,7 +103,7 @@ class Client:
         arguments: Mapping[str, object] | None = None,
         *,
         timeout_s: float | None = None,
-        on_unknown: OnUnknown = "wait",
+        on_unknown: OnUnknown = "auto",
         **options: Unpack[CallOptions],
     ) -> Any:  # noqa: ANN401 - what the tool returned, as a JSON value
         """Submit a call and wait for its result.

@@ -13,7 +13,7 @@ from ..ledger.states import State
 from .outcome import Outcome, read_outcome
 from .waiting import Waiters
 
-OnUnknown = Literal["wait", "raise"]
+OnUnknown = Literal["auto", "wait", "raise"]
 
 _LAST_LOOK_S = 1.0
 """How long the look at the end of a wait may take."""
@@ -61,12 +61,13 @@ class Job:
         """
         return await read_record(self._submitter.store, self.request_id)
 
-    async def result(self, timeout_s: float | None = None, *, on_unknown: OnUnknown = "wait") -> Any:  # noqa: ANN401
+    async def result(self, timeout_s: float | None = None, *, on_unknown: OnUnknown = "auto") -> Any:  # noqa: ANN401
         """Wait for the result. A wait writes nothing, and its end leaves the job as it is.
 
         Args:
             timeout_s: seconds to wait; None: for ever; 0: only look.
-            on_unknown: `wait` on while the outcome is unknown, since its provider is asked; or `raise` at once.
+            on_unknown: `wait` on while the outcome is unknown; or `raise` at once; or `auto`: wait where its provider
+                is asked, and raise where nobody can be.
 
         Returns:
             What the tool returned, as a JSON value.
@@ -75,7 +76,7 @@ class Job:
             JobFailedError: no effect exists.
             JobDeadError: its attempts are used up, and no effect exists.
             JobCancelledError: it never ran.
-            JobUnknownError: the effect may exist: at the end of the wait, or at once for `on_unknown="raise"`.
+            JobUnknownError: the effect may exist: at the end of the wait, or at once where `on_unknown` says so.
             OutcomeError: it completed, and its result was not kept, or not for so long.
             ResultTimeoutError: the wait is over before the job is.
             JobNotFoundError: it is not on record (any more).
@@ -83,17 +84,16 @@ class Job:
         """
         try:
             async with asyncio.timeout(timeout_s):
-                outcome = await self._outcome(unknown=on_unknown == "raise")
+                outcome = await self._outcome(on_unknown)
         except TimeoutError:
             outcome = await self._last_look(timeout_s or 0.0)
         return outcome.result()
 
-    async def _outcome(self, *, unknown: bool) -> Outcome:
-        with self._submitter.waiters.watching(self.request_id, unknown=unknown) as watch:
+    async def _outcome(self, on_unknown: OnUnknown) -> Outcome:
+        with self._submitter.waiters.watching(self.request_id, unknown=on_unknown != "wait") as watch:
             while True:
-                # For ever: a server that is away comes back, and until then the end of the wait is the caller's.
-                outcome = await read_outcome(self._submitter.store, self.request_id, patience_s=None)
-                if outcome.ended or (unknown and outcome.state is State.UNKNOWN):
+                outcome = await read_outcome(self._submitter.store, self.request_id)
+                if outcome.ended or (outcome.state is State.UNKNOWN and _given_up(outcome, on_unknown)):
                     return outcome
                 await watch.changed()
 
@@ -112,3 +112,7 @@ class Job:
         raise ResultTimeoutError(
             what, state=state, next_step="The job goes on: wait again, or ask later by its request id."
         )
+
+
+def _given_up(outcome: Outcome, on_unknown: OnUnknown) -> bool:
+    return on_unknown == "raise" or (on_unknown == "auto" and not outcome.asked)

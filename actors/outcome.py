@@ -19,7 +19,7 @@ from ..leases.errors import (
 )
 from ..leases.store import Store
 from ..ledger.record import Failure
-from ..ledger.replies import raw, text
+from ..ledger.replies import items, raw, text
 from ..ledger.states import TERMINAL, State
 
 _NOT_KEPT = {"$too_large": "it was above the size limit", "$unencodable": "it has no JSON form"}
@@ -33,12 +33,14 @@ class Outcome:
         request_id: the transition.
         state: its state.
         error: class name or reason word; empty when there is none.
+        asked: whether there is a way to learn what became of it if it is unknown.
         body: the result, or the failure told as JSON; None: there is none (any more).
     """
 
     request_id: str
     state: State
     error: str
+    asked: bool
     body: bytes | None
 
     @property
@@ -56,6 +58,8 @@ class Outcome:
             return self._value()
         told = Failure.read(self.body or b"", self.error)
         kind, what, next_step = _WITHOUT_RESULT[self.state]
+        if self.state is State.UNKNOWN and not self.asked:
+            next_step = "It is not run again by guess, and its tool has no reconciler: look it up at the provider."
         cause = f" ({told.error})" if told.error else ""
         raise kind(
             f"Job {self.request_id!r} {what}{cause}.",
@@ -100,7 +104,7 @@ _WITHOUT_RESULT: dict[State, tuple[type[OutcomeError], str, str]] = {
     State.UNKNOWN: (
         JobUnknownError,
         "may have had its effect",
-        "It is not run again by guess. Wait on: its provider is asked; or look it up there yourself.",
+        "It is not run again by guess. Wait on: its provider is asked.",
     ),
 }
 
@@ -122,10 +126,10 @@ async def read_outcome(
     """
     calls, row, result = store.calls, store.keys.row(request_id), store.keys.result(request_id)
     fields, body = await asyncio.gather(
-        calls.read("HMGET", row, "state", "error", patience_s=patience_s),
+        calls.read("HMGET", row, "state", "error", "asked", patience_s=patience_s),
         calls.read("GET", result, patience_s=patience_s),
     )
-    state, error = fields if isinstance(fields, list) else (None, None)
+    state, error, asked = items(fields)
     if state is None:
         what = f"Job {request_id!r} is not on record in namespace {store.keys.namespace!r}."
         next_step = (
@@ -136,7 +140,7 @@ async def read_outcome(
     if word is State.COMPLETED and body is None:
         # The two reads are no unit: the result may have come between them.
         body = await calls.read("GET", result, patience_s=patience_s)
-    return Outcome(request_id, word, text(error or b""), None if body is None else raw(body))
+    return Outcome(request_id, word, text(error or b""), asked == b"1", None if body is None else raw(body))
 
 
 def _state(request_id: str, word: str) -> State:

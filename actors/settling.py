@@ -27,12 +27,12 @@ def settlement_of(attempt: Attempt, done: Done, rng: random.Random) -> Settlemen
         # Not the tool's failure but the store's absence: nothing was sent, and it runs again when the store is back.
         return given_back(attempt.grant)
     verb = _verb(attempt, done.outcome, boundary)
-    error = "" if done.outcome is Outcome.COMPLETED else done.error_class.rpartition(".")[2] or done.outcome
+    error, detail = _fault(attempt, done)
     return Settlement(
         request_id=attempt.grant.request_id,
         fence=attempt.grant.fence,
         verb=verb,
-        body=Failure(error, done.detail).body() if error else done.body,
+        body=Failure(error, detail).body() if error else done.body,
         error=error,
         delay_s=_delay_s(attempt, rng) if verb is Settle.RETRY else 0.0,
         boundary=boundary,
@@ -67,6 +67,19 @@ def out_of_window(attempt: Attempt) -> Settlement:
         error="KeyWindowOver",
         boundary=Boundary.MAYBE_CROSSED,
     )
+
+
+def _fault(attempt: Attempt, done: Done) -> tuple[str, str]:
+    """What the record says of an end without a result: a time-out is one, whatever it took to end the body."""
+    match done.outcome:
+        case Outcome.COMPLETED:
+            return "", ""
+        case Outcome.TIMEOUT:
+            return "Timeout", f"It had not ended after {attempt.binding.timeout_s:g} s."
+        case Outcome.CANCELLED:
+            return "Cancelled", "Its worker lost its session, or was stopped."
+        case _:
+            return done.error_class.rpartition(".")[2] or done.outcome, done.detail
 
 
 def _verb(attempt: Attempt, outcome: Outcome, boundary: Boundary) -> Settle:

@@ -109,6 +109,7 @@ def intent_of(submission: Submission, tools: Mapping[str, AnyTool], *, max_args_
         binding=call.tool.binding,
         run_id=submission.run_id,
         step=submission.step,
+        asked=call.tool.reconciler is not None or call.tool.binding.key_window_s is not None,
         tool_call_id=submission.tool_call_id,
         delay_s=submission.delay_s,
         retention=submission.retention,

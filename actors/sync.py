@@ -94,7 +94,7 @@ class SyncJob:
         """As `Job.record`."""
         return self._loop.run(self._job.record)
 
-    def result(self, timeout_s: float | None = None, *, on_unknown: OnUnknown = "wait") -> Any:  # noqa: ANN401
+    def result(self, timeout_s: float | None = None, *, on_unknown: OnUnknown = "auto") -> Any:  # noqa: ANN401
         """As `Job.result`; blocks this thread."""
         return self._loop.run(lambda: self._job.result(timeout_s, on_unknown=on_unknown))
 
@@ -131,7 +131,7 @@ class SyncClient:
         arguments: Mapping[str, object] | None = None,
         *,
         timeout_s: float | None = None,
-        on_unknown: OnUnknown = "wait",
+        on_unknown: OnUnknown = "auto",
         **options: Unpack[CallOptions],
     ) -> Any:  # noqa: ANN401 - what the tool returned, as a JSON value
         """As `Client.call`."""

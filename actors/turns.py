@@ -22,6 +22,7 @@ from ..ledger.record import still_held
 from ..ledger.states import Boundary, BoundaryMode, EffectClass, Settled
 from ..ledger.turn import Grant, Settlement, TurnReply, TurnReport, take_turn
 from .attempt import Attempt, Phase
+from .hosts.frames import Done
 from .messages import (
     CancelRun,
     Died,
@@ -115,7 +116,7 @@ class Turns(Actor[TurnsMessage]):
                 self._marked(attempt, word)
             case Ran(attempt, done):
                 self._slots.give_back(attempt.host)
-                self._end(attempt, settlement_of(attempt, done, self._rng))
+                self._ran(attempt, done)
             case NotTaken(attempt):
                 self._slots.give_back(attempt.host)
                 self._end(attempt, given_back(attempt.grant))
@@ -264,6 +265,15 @@ class Turns(Actor[TurnsMessage]):
         attempt.host = host
         attempt.phase = Phase.RUNNING
         self._host(attempt.host).tell(Start(attempt))
+
+    def _ran(self, attempt: Attempt, done: Done) -> None:
+        settlement = settlement_of(attempt, done, self._rng)
+        if settlement.error and attempt.phase is not Phase.ENDED:
+            # Class and place only: what an exception says may be anybody's secret. The record has its words.
+            log.warning(
+                "tool %s: %s at %s; %s", attempt.grant.tool, settlement.error, done.where or "?", settlement.verb
+            )
+        self._end(attempt, settlement)
 
     def _end(self, attempt: Attempt, settlement: Settlement) -> None:
         if attempt.phase is not Phase.ENDED:

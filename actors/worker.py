@@ -105,8 +105,6 @@ async def run_worker(settings: WorkerSettings) -> int:
         namespace=settings.namespace,
         settings=StoreSettings(renew_timeout_s=settings.session.call_timeout_s),
     )
-    for warning in store.facts.warnings:
-        log.warning("%s", warning)
     try:
         return await _serve(store, settings)
     finally:

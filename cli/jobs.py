@@ -38,7 +38,7 @@ def list_(  # noqa: PLR0913, PLR0917 - each is an option of the command
 
 @jobs.command(epilog=EPILOG)
 def show(request_id: RequestId, url: Url = None, namespace: Namespace = "mycelium", as_json: AsJson = False) -> None:  # noqa: FBT002
-    """Show all that is on record of one job; never its arguments or result."""
+    """Show all that is on record of one job, and what its error said; never its arguments or result."""
     run(_show(request_id, url=url, namespace=namespace, as_json=as_json), as_json=as_json)
 
 
@@ -60,6 +60,7 @@ async def _list(  # noqa: PLR0913 - each is an option of the command
     from ..ledger.record import read_now_ms  # noqa: PLC0415 - (the same)
 
     async with connected(url, namespace) as store:
+        where = store.address
         now_ms = await read_now_ms(store)
         records = await list_jobs(store, state=state, tool=tool, limit=limit)
     if as_json:
@@ -79,15 +80,16 @@ async def _list(  # noqa: PLR0913 - each is an option of the command
         for r in records
     ]
     columns = ("request id", "tool", "state", "boundary", "attempts", "age", "error", "next")
-    print_table(columns, rows, empty=f"No jobs in namespace {namespace!r}.")
+    print_table(columns, rows, empty=f"No jobs in namespace {namespace!r} at {where}.")
 
 
 async def _show(request_id: str, *, url: str | None, namespace: str, as_json: bool) -> None:
-    record, now_ms = await _read(request_id, url, namespace)
+    record, now_ms, detail = await _read(request_id, url, namespace)
     if as_json:
-        print_json({"job": dataclasses.asdict(record) | _line(record, now_ms)})
+        print_json({"job": dataclasses.asdict(record) | _line(record, now_ms) | {"detail": detail}})
         return
     told = {field.name: getattr(record, field.name) for field in dataclasses.fields(record) if field.name != "history"}
+    told["detail"] = detail
     told["created"] = _instant(told.pop("created_ms"))
     told["changed"] = _instant(record.changed_ms)
     told["age"] = duration(now_ms - record.created_ms)
@@ -96,7 +98,7 @@ async def _show(request_id: str, *, url: str | None, namespace: str, as_json: bo
 
 
 async def _timeline(request_id: str, *, url: str | None, namespace: str, as_json: bool) -> None:
-    record, _ = await _read(request_id, url, namespace)
+    record, _, _ = await _read(request_id, url, namespace)
     if as_json:
         entries = [dataclasses.asdict(entry) for entry in record.history]
         print_json({"request_id": record.request_id, "state": record.state, "timeline": entries})
@@ -109,13 +111,17 @@ async def _timeline(request_id: str, *, url: str | None, namespace: str, as_json
     print_table(("no.", "time", "after", "state", "fence", "why"), rows, empty="No history is on record.")
 
 
-async def _read(request_id: str, url: str | None, namespace: str) -> tuple[Record, int]:
+async def _read(request_id: str, url: str | None, namespace: str) -> tuple[Record, int, str]:
     from ..actors.client import checked_request_id  # noqa: PLC0415 - help and completion come without it
-    from ..ledger.record import read_now_ms, read_record  # noqa: PLC0415 - (the same)
+    from ..ledger.record import Failure, read_body, read_now_ms, read_record  # noqa: PLC0415 - (the same)
 
     checked_request_id(request_id)
     async with connected(url, namespace) as store:
-        return await read_record(store, request_id), await read_now_ms(store)
+        record = await read_record(store, request_id)
+        detail = ""
+        if record.state in {State.FAILED, State.DEAD, State.UNKNOWN}:
+            detail = Failure.read(await read_body(store, request_id) or b"", record.error).detail
+        return record, await read_now_ms(store), detail
 
 
 @asynccontextmanager
@@ -144,9 +150,9 @@ def _line(record: Record, now_ms: int) -> dict[str, object]:
 
 
 def _next_action(record: Record) -> str:
-    from ..ledger.listing import NEXT_ACTION  # noqa: PLC0415 - help and completion come without it
+    from ..ledger.listing import next_action  # noqa: PLC0415 - help and completion come without it
 
-    return NEXT_ACTION[record.state]
+    return next_action(record)
 
 
 def _instant(ms: int) -> str:

@@ -33,7 +33,7 @@ class ExitCode(IntEnum):
 Url = Annotated[
     str | None,
     typer.Option(
-        "--url", envvar="MYCELIUM_URL", help="The server; without it, the embedded one in its default directory."
+        "--url", envvar="MYCELIUM_URL", help="The server; without it, the embedded one in ~/.local/share/mycelium."
     ),
 ]
 Namespace = Annotated[str, typer.Option("--namespace", envvar="MYCELIUM_NAMESPACE", help="The namespace of every key.")]

@@ -26,9 +26,9 @@ def submit(  # noqa: PLR0913, PLR0917 - each is an option of the command
     run_id: Annotated[str | None, typer.Option("--run", help="The agent's run, where there is no request id.")] = None,
     step: Annotated[int | None, typer.Option(help="The model turn.")] = None,
     ordinal: Annotated[int, typer.Option(help="Which of several equal calls of one step.")] = 0,
-    delay_s: Annotated[float, typer.Option("--delay", help="Seconds before it may run.")] = 0.0,
+    delay_s: Annotated[float, typer.Option("--delay", min=0.0, help="Seconds before it may run.")] = 0.0,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait for the result.")] = False,  # noqa: FBT002
-    timeout_s: Annotated[float | None, typer.Option("--timeout", help="Seconds to wait for it.")] = None,
+    timeout_s: Annotated[float | None, typer.Option("--timeout", min=0.0, help="Seconds to wait for it.")] = None,
     url: Url = None,
     namespace: Namespace = "mycelium",
     as_json: AsJson = False,  # noqa: FBT002 - (the same)

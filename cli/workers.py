@@ -20,6 +20,7 @@ async def _workers(*, url: str | None, namespace: str, as_json: bool) -> None:
     from ..ledger.record import read_now_ms  # noqa: PLC0415 - (the same)
 
     async with connected(url, namespace) as store:
+        where = store.address
         lines = await list_sessions(store)
         now_ms = await read_now_ms(store)
     if as_json:
@@ -40,7 +41,7 @@ async def _workers(*, url: str | None, namespace: str, as_json: bool) -> None:
         for line in lines
     ]
     columns = ("name", "session", "age", "renewed", "lapses", "held", "hosts", "slots", "process")
-    print_table(columns, rows, empty=f"No workers in namespace {namespace!r}.")
+    print_table(columns, rows, empty=f"No workers in namespace {namespace!r} at {where}.")
 
 
 def _count(fact: object) -> object:

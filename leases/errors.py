@@ -19,7 +19,7 @@ class MyceliumError(Exception):
         super().__init__(what, next_step, state)
 
     def __str__(self) -> str:
-        standing = f" The transition is {self.state}." if self.state else ""
+        standing = f" State: {self.state}." if self.state else ""
         return f"{self.what}{standing} {self.next_step}"
 
 

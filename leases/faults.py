@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from redis.exceptions import AuthenticationError, AuthorizationError, RedisError, ResponseError
+from redis.exceptions import AuthenticationError, AuthorizationError, InvalidResponse, RedisError, ResponseError
 
 from .errors import ServerUnfitError
 
@@ -103,7 +103,8 @@ def classify_unsent(error: BaseException) -> Fault:
     # On a unix socket the library hides what the server said at the greeting behind an error of the connection.
     link: BaseException | None = error
     while link is not None:
-        if classify(link) is Fault.REFUSED:
+        # What answers a greeting with an error of its own, or not in this protocol, is not going to think better of it.
+        if classify(link) in {Fault.REFUSED, Fault.BROKEN} or isinstance(link, InvalidResponse):
             return Fault.REFUSED
         link = link.__cause__
     return Fault.NOT_RUN

@@ -34,6 +34,16 @@ NEXT_ACTION = {
 }
 """What happens next, or what to do, by state."""
 
+NOBODY_TO_ASK = "nobody can be asked: look at the provider; never run again by guess"
+"""The same for an unknown transition whose tool has no reconciler."""
+
+
+def next_action(record: Record) -> str:
+    """Say what happens next with a transition, or what to do."""
+    if record.state is State.UNKNOWN and not record.asked:
+        return NOBODY_TO_ASK
+    return NEXT_ACTION[record.state]
+
 
 @dataclass(frozen=True, slots=True)
 class SessionLine:

@@ -53,6 +53,7 @@ class Record:
         ref: the provider's handle of the operation.
         evidence: what the verdict rested on.
         said: why the provider could not say, when it was asked last.
+        asked: whether there is a way to learn what became of it if it is unknown.
         run_id: the agent's run.
         step: the model turn.
         tool_call_id: the model's own id: a hint.
@@ -75,6 +76,7 @@ class Record:
     ref: str
     evidence: str
     said: str
+    asked: bool
     run_id: str
     step: str
     tool_call_id: str
@@ -122,7 +124,7 @@ async def read_record(store: Store, request_id: str) -> Record:
     """
     fields = mapping(await store.calls.read("HGETALL", store.keys.row(request_id)))
     if not fields:
-        what = f"No transition {request_id!r} is on record in namespace {store.keys.namespace!r}."
+        what = f"No job {request_id!r} is on record in namespace {store.keys.namespace!r}."
         next_step = "Check id and namespace. That nothing is on record does not prove that the effect never happened."
         raise JobNotFoundError(what, next_step=next_step)
     try:
@@ -179,6 +181,7 @@ def _record(request_id: str, fields: Mapping[str, str]) -> Record:
         ref=fields.get("ref", ""),
         evidence=fields.get("evidence", ""),
         said=fields.get("said", ""),
+        asked=fields.get("asked") == "1",
         run_id=fields.get("run", ""),
         step=fields.get("step", ""),
         tool_call_id=fields.get("call", ""),

@@ -54,6 +54,7 @@ class JobItem(NamedTuple):
     run: str
     step: str
     call: str
+    asked: int
     body: bytes
 
 
@@ -96,6 +97,7 @@ class Intent:
         binding: the tool's declared facts.
         run_id: the agent's run, for people.
         step: the model turn, for people.
+        asked: whether there is a way to learn what became of an unknown one: an adapter, or a key to send again.
         tool_call_id: the model's own id of the call: a hint for people, never an identity.
         delay_s: seconds before it may run.
         retention: how long it is kept after its end.
@@ -106,6 +108,7 @@ class Intent:
     binding: Binding
     run_id: str | None = None
     step: int | None = None
+    asked: bool = False
     tool_call_id: str | None = None
     delay_s: float = 0.0
     retention: Retention = Retention()
@@ -127,6 +130,7 @@ class Intent:
             run=self.run_id or "",
             step="" if self.step is None else str(self.step),
             call=self.tool_call_id or "",
+            asked=int(self.asked),
             body=self.identity.args,
         )
 

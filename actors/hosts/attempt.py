@@ -12,7 +12,7 @@ from ...ledger.states import Boundary, BoundaryMode
 from ..context import CallContext
 from ..load import AnyTool
 from .frames import NEVER_BEGAN, Done, MarkReply, Outcome, Run
-from .results import encode_result, name_of, words_of
+from .results import encode_result, name_of, place_of, words_of
 
 _CLOCK = BootClock()
 SendMark = Callable[[int, Boundary, str | None], Awaitable[MarkReply]]
@@ -129,7 +129,7 @@ class Attempt:
         # By the clock as well: the timer may be late, and a plain tool's wait for its mark ends at the same moment.
         late = Outcome.TIMEOUT if self.loop.time() >= self._deadline else Outcome.FAILED
         outcome = Outcome.NOT_EXECUTED if proved else self._ended or late
-        return self._done(outcome, error_class=name_of(type(error)), detail=words_of(error))
+        return self._done(outcome, error_class=name_of(type(error)), detail=words_of(error), where=place_of(error))
 
     def never_began(self, why: str) -> Done:
         """The body was cancelled before its first line."""
@@ -140,11 +140,13 @@ class Attempt:
         self._timer.cancel()
         self._ended = self._ended or Outcome.COMPLETED
 
-    def _done(self, outcome: Outcome, *, body: bytes = b"", error_class: str = "", detail: str = "") -> Done:
+    def _done(
+        self, outcome: Outcome, *, body: bytes = b"", error_class: str = "", detail: str = "", where: str = ""
+    ) -> Done:
         boundary = self.boundary
         if (self._in_doubt or self._ref is not None) and boundary is Boundary.NOT_CROSSED:
             boundary = Boundary.MAYBE_CROSSED
-        return Done(self.run.slot, outcome, boundary, body, error_class, detail, self._ref)
+        return Done(self.run.slot, outcome, boundary, body, error_class, detail, self._ref, where)
 
     def _check(self) -> None:
         if self._ended is not None:

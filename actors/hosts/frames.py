@@ -144,6 +144,7 @@ class Done(msgspec.Struct, frozen=True, array_like=True, tag=12):
         error_class: dotted name of the exception's class; empty if there was none.
         detail: the exception's own words, at most 500 characters. Stored, never logged.
         ref: what `record_external_operation` was given last, if anything.
+        where: file, line and function that raised; never what was said. This may be logged.
     """
 
     slot: int
@@ -153,6 +154,7 @@ class Done(msgspec.Struct, frozen=True, array_like=True, tag=12):
     error_class: str = ""
     detail: str = ""
     ref: str | None = None
+    where: str = ""
 
 
 class Mark(msgspec.Struct, frozen=True, array_like=True, tag=13):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import traceback
 from collections.abc import Iterator
+from pathlib import PurePath
 from typing import cast
 
 import msgspec
@@ -63,6 +65,15 @@ def name_of(kind: type) -> str:
     """The dotted name of a class; built-in ones without their module."""
     name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
     return _text(name)
+
+
+def place_of(error: BaseException) -> str:
+    """Where an exception was raised: file, line and function, without what it says."""
+    frames = traceback.extract_tb(error.__traceback__)
+    if not frames:
+        return ""
+    last = frames[-1]
+    return _text(f"{PurePath(last.filename).name}:{last.lineno} in {last.name}")
 
 
 def words_of(error: BaseException) -> str:

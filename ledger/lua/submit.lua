@@ -1,6 +1,6 @@
 -- Record intended effects and queue them; the same effect joins, another effect under the same id is refused.
 -- ARGV  op client
--- EACH  job: id effect tool effect_class mode max_attempts max_deaths delay_ms keep keep_result run step call body
+-- EACH  job: id effect tool effect_class mode max_attempts max_deaths delay_ms keep keep_result run step call asked body
 -- REPLY ok epoch created joined conflict corrupt
 -- WRITES row args ready delayed meta states counters events
 -- INCLUDE prelude keys record
@@ -34,7 +34,7 @@ end
 local reply = {'ok'}
 local queued = {}
 for id, effect, tool, effect_class, mode, max_attempts, max_deaths, delay_ms, keep, keep_result,
-  run, step, call, body in each(job) do
+  run, step, call, asked, body in each(job) do
   local word, r = join(id, effect)
   if word == 'missing' then
     word = 'created'
@@ -45,7 +45,7 @@ for id, effect, tool, effect_class, mode, max_attempts, max_deaths, delay_ms, ke
       effect = effect, tool = tool, class = effect_class, mode = mode, fence = '0', boundary = 'not_crossed', session = '',
       attempts = '0', fails = '0', deaths = '0', max_attempts = max_attempts, max_deaths = max_deaths,
       keep = keep, keep_result = keep_result, op = op, waiters = client, created_ms = digits(now_ms),
-      run = run, step = step, call = call,
+      run = run, step = step, call = call, asked = asked,
     })
     count('submitted')
     if later then

@@ -22,20 +22,20 @@ local function run_again(auth)
   redis.call('ZREM', unknown_key(r.tool), request_id)
   if r.attempts >= r.max_attempts then
     -- Proved not executed, and no attempt left: that is a failure, and a true one.
-    return finish(r, 'failed', 'verdict', body, {told = told, evidence = evidence, error = 'NotExecuted'})
+    return finish(r, 'failed', 'verdict', body, {told = told, evidence = evidence, said = '', error = 'NotExecuted'})
   end
   -- Proved not executed: nothing was ever sent under the key, and its window begins with the next dispatch.
   if auth == 'verdict' then redis.call('HDEL', row_key(request_id), 'first') end
   -- The fence moves first, so that nothing the old attempt still sends to the store is taken for the new one's (R5, R6).
   r.fence = digits(redis.call('HINCRBY', meta_key(), 'fence', 1))
   make_ready(r, auth, {
-    fence = r.fence, told = told, evidence = evidence, auth = auth, doubt = auth == 'key' and '1' or '',
+    fence = r.fence, told = told, evidence = evidence, said = '', auth = auth, doubt = auth == 'key' and '1' or '',
   })
 end
 
 if said == 'completed' then
   redis.call('ZREM', unknown_key(r.tool), request_id)
-  finish(r, 'completed', 'verdict', body, {told = told, evidence = evidence, boundary = 'crossed'})
+  finish(r, 'completed', 'verdict', body, {told = told, evidence = evidence, said = '', error = '', boundary = 'crossed'})
 elseif said == 'not_executed' then
   run_again('verdict')
 elseif resend then
