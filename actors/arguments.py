@@ -11,8 +11,9 @@ from pydantic_core import core_schema
 
 from ..leases.errors import BadArgumentsError, ToolDeclarationError
 
-# The message of any other rule is the author's own and may quote the value.
-_RULES_WITHOUT_VALUES = set(typing.get_args(core_schema.ErrorType)) - {"value_error", "assertion_error"}
+# Of these the message is the author's own, or quotes what was given.
+_QUOTING_RULES = {"value_error", "assertion_error", "union_tag_invalid", "uuid_parsing"}
+_RULES_WITHOUT_VALUES = set(typing.get_args(core_schema.ErrorType)) - _QUOTING_RULES
 _SHOWN_CHARS = 64
 _SHOWN_FAULTS = 5
 _NOTHING_SUBMITTED = "Nothing was dispatched. Correct the call."
@@ -201,4 +202,4 @@ def _text(text: str) -> str:
 
 
 def _rule(kind: str, message: str) -> str:
-    return message if kind in _RULES_WITHOUT_VALUES else "refused by a validator of the tool's own"
+    return message if kind in _RULES_WITHOUT_VALUES else f"refused ({kind.replace('_', ' ')})"

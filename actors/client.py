@@ -144,7 +144,12 @@ class Client:
         await self.aclose()
 
     def _intent(self, submission: Submission) -> Intent:
-        return intent_of(submission, self.tools, max_args_bytes=self.settings.max_args_bytes)
+        return intent_of(
+            submission,
+            self.tools,
+            namespace=self.store.keys.namespace,
+            max_args_bytes=self.settings.max_args_bytes,
+        )
 
     def _try_intent(self, submission: Submission) -> Intent | MyceliumError:
         try:

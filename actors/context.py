@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from ..leases.errors import LeaseError
+from ..ledger.states import EffectClass
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,11 @@ class RunningCall(Protocol):
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
         """The loop that marks are sent from."""
+        ...
+
+    @property
+    def effect_class(self) -> EffectClass:
+        """What kind of effect the running tool is declared with."""
         ...
 
     def needs_mark(self) -> bool:

@@ -10,6 +10,7 @@ from concurrent import futures
 from types import TracebackType
 
 from ..leases.errors import BadArgumentsError, BoundaryError
+from ..leases.tool_host import below_a_tool_host
 from .context import RUNNING, RunningCall
 
 MAX_REF_BYTES = 512
@@ -20,7 +21,8 @@ def side_effect() -> SideEffect:
 
     On the way in, the mark `maybe_crossed` is written durably and its acknowledgement awaited; on a clean way out the
     boundary is `crossed`; an exception inside leaves it at `maybe_crossed`. Where the runtime has already written the
-    mark (boundary mode `automatic`), the way in costs nothing. Outside a worker it does nothing and warns once.
+    mark (boundary mode `automatic`), the way in costs nothing. Outside a worker it does nothing and warns once; below a
+    worker, where no call is known (a bare thread, a program that a tool started), it refuses.
 
     Raises:
         BoundaryError: on the way in: the mark was refused or did not get through. The effect must not start.
@@ -139,21 +141,13 @@ def _retrieve(task: asyncio.Task[None]) -> None:
         task.exception()
 
 
-class _Host:
-    """Whether this process is a tool host."""
-
-    here = False
-
-
-def this_is_a_host() -> None:
-    """From now on, an effect that belongs to no call is refused instead of ignored."""
-    _Host.here = True
-
-
 def _outside() -> None:
-    if _Host.here:
+    if below_a_tool_host():
         what = "No tool call is known here, so the effect could not be marked."
-        next_step = "Do not start it. In a thread of the tool's own, run the code in a copy of the tool's context."
+        next_step = (
+            "Do not start it. In a thread of the tool's own, run the code in a copy of the tool's context; around the "
+            "start of a program, let the tool itself write side_effect()."
+        )
         raise BoundaryError(what, next_step=next_step)
     _warn_outside()
 

@@ -8,14 +8,14 @@ import logging
 import random
 from itertools import count
 
-from ..leases.errors import ActorStoppedError, ReplyLostError, ServerUnavailableError
+from ..leases.errors import ActorStoppedError, PayloadTooLargeError, ReplyLostError, ServerUnavailableError
 from ..leases.store import Store
 from ..ledger.mark import MarkReply
 from ..ledger.publish import publish_tools
 from ..ledger.states import Boundary
 from ..reconcilers.verdict import Verdict, VerdictWord
 from .attempt import Attempt, Phase
-from .hosts.frames import Answer, Ask, Done, Mark, Pong, Run
+from .hosts.frames import Answer, Ask, Done, Mark, Outcome, Pong, Run
 from .hosts.host import HostExit, HostProcess, HostSettings
 from .messages import AskAdapter, CancelRun, Died, EndHost, HostGone, HostReady, MarkWanted, NotTaken, Ran, Start
 from .runtime import Actor, Backoff, StopReason
@@ -166,6 +166,10 @@ class Host(Actor[HostMessage]):
             self._free.append(slot)
             turns.tell(NotTaken(attempt))
             return
+        except PayloadTooLargeError as error:
+            self._free.append(slot)
+            turns.tell(Ran(attempt, _refused(run, error)))
+            return
         self._running[slot] = attempt
         self._slot_of[attempt] = slot
 
@@ -210,20 +214,23 @@ class Host(Actor[HostMessage]):
             return
         number = next(self._numbers)
         self._questions[number] = question
-        self._process.ask(
-            Ask(
-                slot=number,
-                tool=doubt.tool,
-                request_id=doubt.request_id,
-                effect_id=doubt.effect_id,
-                idempotency_key=doubt.effect_id,
-                external_operation_ref=doubt.ref or None,
-                args=doubt.args,
-                unknown_since_s=doubt.unknown_for_ms / 1000,
-                attempt=doubt.attempt,
-                timeout_s=question.timeout_s,
-            )
+        ask = Ask(
+            slot=number,
+            tool=doubt.tool,
+            request_id=doubt.request_id,
+            effect_id=doubt.effect_id,
+            idempotency_key=doubt.effect_id,
+            external_operation_ref=doubt.ref or None,
+            args=doubt.args,
+            unknown_since_s=doubt.unknown_for_ms / 1000,
+            attempt=doubt.attempt,
+            timeout_s=question.timeout_s,
         )
+        try:
+            self._process.ask(ask)
+        except (ActorStoppedError, PayloadTooLargeError) as error:
+            del self._questions[number]
+            _tell(question, Verdict.unknown(error.what))
 
     def on_answer(self, answer: Answer) -> None:
         """An adapter has answered."""
@@ -233,6 +240,18 @@ class Host(Actor[HostMessage]):
 
     def on_pong(self, pong: Pong) -> None:
         """The process's loop is alive; its lag is kept by the process."""
+
+
+def _refused(run: Run, error: PayloadTooLargeError) -> Done:
+    """The end of a run that cannot be sent: told here, as its host would tell it."""
+    return Done(
+        run.slot,
+        Outcome.REFUSED,
+        Boundary.NOT_CROSSED,
+        error_class="mycelium.PayloadTooLarge",
+        detail=str(error),
+        fence=run.fence,
+    )
 
 
 def _tell(question: AskAdapter, verdict: Verdict) -> None:

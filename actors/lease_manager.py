@@ -36,6 +36,9 @@ class LeaseManager(Actor[Suspect]):
         """Renew at once: a turn heard something that only a renewal can settle."""
         if message.session is self._session:
             await self._renew()
+            if message.session is self._session:
+                # The store renews what it called lost a moment ago, as after a step of its clock: it is taken up again.
+                self.find("turns").tell(SessionOpened(message.session))
         return None
 
     async def stopping(self, reason: StopReason) -> None:

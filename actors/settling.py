@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 from ..ledger.record import Failure
 from ..ledger.states import REPEATABLE, Boundary, Settle
@@ -11,6 +12,8 @@ from .attempt import Attempt
 from .hosts.frames import NEVER_BEGAN, Done, Outcome
 
 _RETRY_CAP_S = 300.0
+_ELSEWHERE_S = 10.0
+"""Until what a worker cannot run is offered again."""
 _ORDER = (Boundary.NOT_CROSSED, Boundary.MAYBE_CROSSED, Boundary.CROSSED)
 
 
@@ -28,6 +31,9 @@ def settlement_of(attempt: Attempt, done: Done, rng: random.Random) -> Settlemen
         return given_back(attempt.grant)
     verb = _verb(attempt, done.outcome, boundary)
     error, detail = _fault(attempt, done)
+    if done.outcome is Outcome.REFUSED:
+        # Not a fault of the call: this worker cannot run it, as in the middle of a deploy. Another one may (Q7).
+        return replace(given_back(attempt.grant), error=error, delay_s=_ELSEWHERE_S * rng.uniform(0.5, 1.5))
     return Settlement(
         request_id=attempt.grant.request_id,
         fence=attempt.grant.fence,
@@ -86,9 +92,11 @@ def _verb(attempt: Attempt, outcome: Outcome, boundary: Boundary) -> Settle:
     repeatable = attempt.grant.effect_class in REPEATABLE
     unsent = boundary is Boundary.NOT_CROSSED
     match outcome:
+        case Outcome.REFUSED:
+            return Settle.RELEASED
         case Outcome.COMPLETED:
             return Settle.COMPLETED
-        case Outcome.NOT_EXECUTED | Outcome.REFUSED:
+        case Outcome.NOT_EXECUTED:
             return Settle.FAILED
         case Outcome.FAILED:
             return Settle.RETRY if repeatable else Settle.FAILED if unsent else Settle.UNKNOWN

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping
 
+from ..ledger.binding import Binding
 from .hosts.frames import ToolFacts
 
 
@@ -30,11 +31,11 @@ class Slots:
         """What is known of a tool; None: no host here can run it."""
         return self._tools.get(tool)
 
-    def tools_in_turn(self) -> list[str]:
+    def tools_in_turn(self) -> dict[str, Binding]:
         """The tools that can be run, in a changing order, so that no backlog stands before all others for ever."""
         names = list(self._tools)
         self._rng.shuffle(names)
-        return names
+        return {name: self._tools[name].binding for name in names}
 
     def add(self, host: str, slots: int, tools: Mapping[str, ToolFacts]) -> None:
         """A host runs."""

@@ -90,12 +90,13 @@ def tools_by_name(tools: Iterable[AnyTool] | Mapping[str, AnyTool]) -> dict[str,
     return found
 
 
-def intent_of(submission: Submission, tools: Mapping[str, AnyTool], *, max_args_bytes: int) -> Intent:
+def intent_of(submission: Submission, tools: Mapping[str, AnyTool], *, namespace: str, max_args_bytes: int) -> Intent:
     """Check one submission and name its effect.
 
     Args:
         submission: what the caller handed in.
         tools: the tools that may be named.
+        namespace: the namespace that it is submitted to.
         max_args_bytes: the limit on the canonical arguments.
 
     Raises:
@@ -104,7 +105,7 @@ def intent_of(submission: Submission, tools: Mapping[str, AnyTool], *, max_args_
     call = _bound(submission, tools)
     _check_options(submission, call.tool.binding)
     return Intent(
-        identity=_identity(submission, call, max_args_bytes),
+        identity=_identity(submission, call, namespace, max_args_bytes),
         tool=call.tool.name,
         binding=call.tool.binding,
         run_id=submission.run_id,
@@ -155,7 +156,7 @@ def _unknown(name: str, tools: Mapping[str, AnyTool]) -> UnknownToolError:
     return UnknownToolError(f"There is no tool {name[:128]!r} here.", next_step=f"{_NOTHING} {known}")
 
 
-def _identity(submission: Submission, call: AnyCall, max_args_bytes: int) -> Identity:
+def _identity(submission: Submission, call: AnyCall, namespace: str, max_args_bytes: int) -> Identity:
     tool = call.tool
     wire = tool.to_wire(call.arguments)
     try:
@@ -170,7 +171,9 @@ def _identity(submission: Submission, call: AnyCall, max_args_bytes: int) -> Ide
         raise BadArgumentsError(what, next_step=f"{_NOTHING} Correct the call.") from None
     scope = Scope(run_id=submission.run_id, step=submission.step, ordinal=submission.ordinal)
     effect_class = tool.binding.effect_class
-    identity = identify(tool.name, effect_class, meaningful, request_id=submission.request_id, scope=scope)
+    identity = identify(
+        tool.name, effect_class, meaningful, namespace=namespace, request_id=submission.request_id, scope=scope
+    )
     return dataclasses.replace(identity, args=body)
 
 

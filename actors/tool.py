@@ -11,11 +11,12 @@ from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, ParamSpec, Protocol, TypedDict, TypeVar, Unpack, cast, overload
 
-from ..leases.errors import ToolDeclarationError
+from ..leases.errors import BoundaryError, ToolDeclarationError
 from ..ledger.binding import Binding
 from ..ledger.states import BoundaryMode, EffectClass
 from ..reconcilers.protocol import Adapter
 from .arguments import Arguments
+from .context import RUNNING
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -96,11 +97,30 @@ class Tool(Generic[P, R]):
         return values
 
 
+_WEAKEST_FIRST = tuple(EffectClass)
+
+
+def _check_caller(name: str, effect_class: EffectClass) -> None:
+    """What a call may do by calling others is what its own class allows: by that class it is retried and recovered."""
+    running = RUNNING.get()
+    if running is None or _WEAKEST_FIRST.index(effect_class) <= _WEAKEST_FIRST.index(running.effect_class):
+        return
+    what = f"The tool {name!r} ({effect_class}) was called inside a tool that is declared as {running.effect_class}."
+    raise BoundaryError(
+        what, next_step="Nothing was called. Submit it as a job of its own, or declare the calling tool as strongly."
+    )
+
+
 class AsyncTool(Tool[P, R]):
     """A tool whose function is `async def`."""
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, R]:
-        """Call the plain function: no job, no record."""
+        """Call the plain function: no job, no record.
+
+        Raises:
+            BoundaryError: it is called inside a tool of a weaker class, under whose record its effect would be hidden.
+        """
+        _check_caller(self.name, self.binding.effect_class)
         return cast("Coroutine[Any, Any, R]", self.fn(*args, **kwargs))
 
 
@@ -108,7 +128,12 @@ class SyncTool(Tool[P, R]):
     """A tool whose function is a plain `def`; a host runs it in a thread."""
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Call the plain function: no job, no record."""
+        """Call the plain function: no job, no record.
+
+        Raises:
+            BoundaryError: it is called inside a tool of a weaker class, under whose record its effect would be hidden.
+        """
+        _check_caller(self.name, self.binding.effect_class)
         return cast("R", self.fn(*args, **kwargs))
 
 

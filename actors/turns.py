@@ -171,7 +171,7 @@ class Turns(Actor[TurnsMessage]):
                 op=str(next(self._ops)),
                 slots=slots,
                 ended=batch,
-                known=self._slots.tools_in_turn() if slots else [],
+                known=self._slots.tools_in_turn() if slots else {},
                 patience_s=None,
             )
         finally:

@@ -23,6 +23,7 @@ from .faults import Fault, classify_unsent, spoken
 from .keys import Keyspace
 from .requirements import ServerFacts, check_server
 from .subscription import Heard, Resubscribed, listen
+from .tool_host import below_a_tool_host
 
 log = logging.getLogger(__name__)
 
@@ -210,7 +211,7 @@ async def open_store(
         settings: time-outs and lanes.
 
     Raises:
-        SettingsError: the URL or the namespace is not one.
+        SettingsError: the URL or the namespace is not one; or there is no URL, below a tool host.
         ServerUnavailableError: nothing answered within the connect time.
         ServerUnfitError: the server may not hold a ledger.
         ServerBinaryMissingError: no program for the embedded server was found.
@@ -231,6 +232,10 @@ async def _embedded(url: str | None) -> EmbeddedServer | None:
     if not is_embedded(url):
         return None
     directory = embedded_directory(url)
+    if directory is None and below_a_tool_host():
+        # The worker's own server may be elsewhere, and its address is kept from tools: this would start another.
+        what = "A tool, or a program that it started, has asked for a server without naming one."
+        raise SettingsError(what, next_step="Nothing was started. Give the URL of a server that tools may use.")
     return await EmbeddedServer.join_or_start_async(Path(directory) if directory else default_data_dir())
 
 

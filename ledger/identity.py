@@ -143,23 +143,28 @@ class Scope:
     ordinal: int = 0
 
 
-def identify(
+def identify(  # noqa: PLR0913 - an identity is made of all of it
     tool: str,
     effect_class: str,
     args: bytes,
     *,
+    namespace: str,
     request_id: str | None = None,
     scope: Scope | None = None,
 ) -> Identity:
     """Name one intended effect.
 
     With an explicit request id, the scope is no part of the identity: the host owns it. Without one, a run id is
-    needed, and the request id is derived from run, step, ordinal, tool and arguments.
+    needed, and the request id is derived from run, step, ordinal, tool and arguments. The effect class is part of the
+    effect id only: a replay after the tool was declared anew finds its row, and is refused as another effect instead of
+    running as a new one. The namespace is part of the effect id, since it is what a provider is sent: two namespaces
+    that share a provider's account must not be taken for one.
 
     Args:
         tool: the tool's name.
         effect_class: the tool's effect class.
         args: what `canonical` gave for the meaningful arguments.
+        namespace: the namespace of the ledger.
         request_id: the host-owned identity of the intended effect.
         scope: where the call stands.
 
@@ -168,17 +173,20 @@ def identify(
     """
     if request_id is not None:
         _check_request_id(request_id)
-        preimage = [f"mycelium.effect/v{CANON_VERSION}", "explicit", request_id, tool, effect_class, args.decode()]
-        return Identity(request_id, _digest(preimage), args)
-    scope = scope or Scope()
+        where = ["explicit", request_id]
+    else:
+        where = ["derived", *_place(scope or Scope())]
+        request_id = _digest([f"mycelium.request/v{CANON_VERSION}", *where, tool, args.decode()])
+    preimage = [f"mycelium.effect/v{CANON_VERSION}", namespace, *where, tool, effect_class, args.decode()]
+    return Identity(request_id, _digest(preimage), args)
+
+
+def _place(scope: Scope) -> list[str]:
     if scope.run_id is None or not scope.run_id.strip():
         what = "The call has neither a request id nor a run id: a retry of it could not be told from a new call."
-        raise BadCallError(what, next_step="Nothing was submitted. Pass request_id=, or run_id= and step=.")
-    where = [scope.run_id, "" if scope.step is None else str(scope.step), str(scope.ordinal)]
+        raise BadCallError(what, next_step="Nothing was submitted. Give a request id, or a run id with a step.")
     _text(scope.run_id, "run_id")
-    preimage = [f"mycelium.effect/v{CANON_VERSION}", "derived", *where, tool, effect_class, args.decode()]
-    effect_id = _digest(preimage)
-    return Identity(effect_id, effect_id, args)
+    return [scope.run_id, "" if scope.step is None else str(scope.step), str(scope.ordinal)]
 
 
 def _digest(parts: list[str]) -> str:

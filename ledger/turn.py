@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
 from ..leases.channel import Channel
 from ..leases.scripts import scripted
+from .binding import Binding
 from .replies import integer, raw, text, words
 from .states import Boundary, BoundaryMode, EffectClass, Settle, Settled
 
@@ -48,9 +49,11 @@ class EndedItem(NamedTuple):
 
 
 class KnownItem(NamedTuple):
-    """A tool that the worker can run."""
+    """A tool that the worker can run, and how it is declared there."""
 
     tool: str
+    effect_class: str
+    mode: str
 
 
 @scripted("mycelium.ledger", "turn", TurnReply)
@@ -152,7 +155,7 @@ async def take_turn(  # noqa: PLR0913 - a turn is told whole
     op: str,
     slots: int,
     ended: Sequence[Settlement],
-    known: Sequence[str],
+    known: Mapping[str, Binding],
     patience_s: float | None = 5.0,
 ) -> TurnReport:
     """Settle what ended and claim up to the free slots.
@@ -165,7 +168,8 @@ async def take_turn(  # noqa: PLR0913 - a turn is told whole
         op: new for each turn of the lane: a turn that is sent again after a lost reply gets the same grants.
         slots: how many attempts may start at once, right now.
         ended: how attempts ended.
-        known: names of the tools that the holder can run, in the order in which they are looked at.
+        known: the tools that the holder can run, in the order in which they are looked at, as they are declared there:
+            where that is stricter than what was submitted, it holds.
         patience_s: how long to ask again when the server is away; None: for ever.
 
     Raises:
@@ -178,7 +182,7 @@ async def take_turn(  # noqa: PLR0913 - a turn is told whole
         op=op,
         slots=slots,
         ended=[settlement.item() for settlement in ended],
-        known=[KnownItem(tool) for tool in known],
+        known=[KnownItem(tool, facts.effect_class, str(facts.boundary_mode)) for tool, facts in known.items()],
     )
     standing, now, count, *rest = words(await calls.run(command, patience_s=patience_s))
     done = integer(count)

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable
 from concurrent import futures
 
 from ...leases.clock import BootClock
 from ...leases.errors import BoundaryError, NotExecuted
-from ...ledger.states import Boundary, BoundaryMode
+from ...ledger.states import Boundary, BoundaryMode, EffectClass
 from ..context import CallContext
 from ..load import AnyTool
 from .frames import NEVER_BEGAN, Done, MarkReply, Outcome, Run
 from .results import encode_result, name_of, place_of, words_of
 
 _CLOCK = BootClock()
-SendMark = Callable[[int, Boundary, str | None], Awaitable[MarkReply]]
+SendMark = Callable[[Run, Boundary, str | None], Awaitable[MarkReply]]
 
 
 class Attempt:
@@ -24,8 +25,12 @@ class Attempt:
     Args:
         run: the frame that started it.
         tool: the tool.
-        send_mark: sends a mark for a slot and awaits the reply.
+        send_mark: sends a mark for a run and awaits the reply.
         max_result_bytes: limit on the encoded result.
+
+    Attributes:
+        begun: the first line of what runs the body was reached: from now on the body may have begun.
+        done: how the body ended, once it has.
     """
 
     __slots__ = (
@@ -34,11 +39,14 @@ class Attempt:
         "_in_doubt",
         "_marking",
         "_max_result_bytes",
+        "_pid",
         "_ref",
         "_send_mark",
         "_timer",
         "_work",
+        "begun",
         "boundary",
+        "done",
         "loop",
         "run",
         "tool",
@@ -48,7 +56,10 @@ class Attempt:
         self.run = run
         self.tool = tool
         self.boundary = run.boundary
+        self.begun = False
+        self.done: Done | None = None
         self.loop = asyncio.get_running_loop()
+        self._pid = os.getpid()
         self._send_mark = send_mark
         self._max_result_bytes = max_result_bytes
         self._deadline = self.loop.time() + run.timeout_s
@@ -57,9 +68,9 @@ class Attempt:
         self._in_doubt = False
         self._ref: str | None = None
         self._marking = asyncio.Lock()
-        self._work: asyncio.Task[Done] | futures.Future[None] | None = None
+        self._work: asyncio.Task[None] | futures.Future[None] | None = None
 
-    def owns(self, work: asyncio.Task[Done] | futures.Future[None]) -> None:
+    def owns(self, work: asyncio.Task[None] | futures.Future[None]) -> None:
         """Say what to cancel when the attempt is over."""
         self._work = work
 
@@ -75,6 +86,16 @@ class Attempt:
         run, left_s = self.run, max(0.0, self._deadline - self.loop.time())
         return CallContext(run.request_id, run.effect_id, run.attempt, run.fence, run.tool, run.effect_id, left_s)
 
+    @property
+    def effect_class(self) -> EffectClass:
+        """What kind of effect its tool is declared with."""
+        return self.tool.binding.effect_class
+
+    @property
+    def in_fork(self) -> bool:
+        """Whether this is a copy of the attempt, in a process that the tool forked."""
+        return os.getpid() != self._pid
+
     def too_late(self) -> bool:
         """Whether the time in which the body may begin is over: this process was frozen, or its loop was blocked."""
         return _CLOCK.now_s() >= self.run.begin_by_s
@@ -83,7 +104,7 @@ class Attempt:
         """Whether an effect that starts now needs a mark first.
 
         Raises:
-            BoundaryError: no effect may start: the attempt is over, or the tool is declared as a read.
+            BoundaryError: no effect may start: the attempt is over, the tool is declared as a read, or this is a fork.
         """
         self._check()
         return self.boundary is Boundary.NOT_CROSSED
@@ -99,7 +120,7 @@ class Attempt:
             if ref is None and self.boundary is not Boundary.NOT_CROSSED:
                 return
             self._in_doubt = True
-            reply = await self._send_mark(self.run.slot, Boundary.MAYBE_CROSSED, ref)
+            reply = await self._send_mark(self.run, Boundary.MAYBE_CROSSED, ref)
             self._in_doubt = False
             if not reply.ok:
                 raise self._refused(f"The mark was refused: {reply.why or 'no reason given'}.")
@@ -132,8 +153,20 @@ class Attempt:
         return self._done(outcome, error_class=name_of(type(error)), detail=words_of(error), where=place_of(error))
 
     def never_began(self, why: str) -> Done:
-        """The body was cancelled before its first line."""
+        """The body was cancelled before its first line, or came too late."""
         return self._done(Outcome.NOT_EXECUTED, error_class=NEVER_BEGAN, detail=why)
+
+    def ending(self) -> Done:
+        """How it ended; asked when nothing of it runs any more, whatever became of the task that ran the body.
+
+        A task may count as cancelled although the body has returned: when its last step cancels it. So only what was
+        noted on the way is believed.
+        """
+        if self.done is not None:
+            return self.done
+        if self.begun:
+            return self.raised(asyncio.CancelledError("The task that ran the body was cancelled."))
+        return self.never_began("Cancelled before the body began.")
 
     def close(self) -> None:
         """The body has ended."""
@@ -146,9 +179,11 @@ class Attempt:
         boundary = self.boundary
         if (self._in_doubt or self._ref is not None) and boundary is Boundary.NOT_CROSSED:
             boundary = Boundary.MAYBE_CROSSED
-        return Done(self.run.slot, outcome, boundary, body, error_class, detail, self._ref, where)
+        return Done(self.run.slot, outcome, boundary, body, error_class, detail, self._ref, where, self.run.fence)
 
     def _check(self) -> None:
+        if self.in_fork:
+            raise self._refused("This process was forked by the tool, and its host cannot mark an effect in it.")
         if self._ended is not None:
             raise self._refused(f"The attempt is over ({self._ended}).")
         if self.tool.binding.boundary_mode is BoundaryMode.NONE:

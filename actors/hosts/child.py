@@ -13,6 +13,8 @@ import signal
 import sys
 from pathlib import Path
 
+from .guardian import set_guardian
+
 _PR_SET_PDEATHSIG = 1
 _OOM_SCORE = "500"
 
@@ -21,6 +23,7 @@ def main() -> None:
     """Tie this process to its parent, then serve."""
     descriptor, control_pid, slots, max_result_bytes, spec = sys.argv[1:]
     tie_to(int(control_pid))
+    set_guardian()  # before this process volunteers for the OOM killer: the guardian should not
     leave_signals_to_control()
     volunteer_for_the_oom_killer()
     # Only now: a parent that dies during these imports must not leave this process behind.

@@ -145,6 +145,7 @@ class Done(msgspec.Struct, frozen=True, array_like=True, tag=12):
         detail: the exception's own words, at most 500 characters. Stored, never logged.
         ref: what `record_external_operation` was given last, if anything.
         where: file, line and function that raised; never what was said. This may be logged.
+        fence: that of its `Run`: slots are used again, and a copy of the host may tell what was over long ago.
     """
 
     slot: int
@@ -155,15 +156,20 @@ class Done(msgspec.Struct, frozen=True, array_like=True, tag=12):
     detail: str = ""
     ref: str | None = None
     where: str = ""
+    fence: str = ""
 
 
 class Mark(msgspec.Struct, frozen=True, array_like=True, tag=13):
-    """Write the boundary (always `maybe_crossed`) and the reference durably, then answer with the same `n`."""
+    """Write the boundary (always `maybe_crossed`) and the reference durably, then answer with the same `n`.
+
+    The fence is as in `Done`.
+    """
 
     slot: int
     n: int
     boundary: Boundary
     ref: str | None = None
+    fence: str = ""
 
 
 class Answer(msgspec.Struct, frozen=True, array_like=True, tag=14):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import math
 import os
 import signal
@@ -38,6 +39,8 @@ from .frames import (
 )
 from .link import Link
 from .watch import resident_bytes
+
+log = logging.getLogger(__name__)
 
 WATCH_EVERY_S = 0.5
 MAX_RESULT_BYTES = FRAME_LIMIT_BYTES // 4
@@ -150,7 +153,9 @@ class HostProcess:
         self._listener = listener
         self.tools: dict[str, ToolFacts] = {}
         self.lag_s = 0.0
-        self._due: dict[int, float] = {}
+        self._due: dict[int, tuple[str, float]] = {}
+        """Of each slot that is not free: the fence of its run, and when that is overdue."""
+        self._strays = 0
         self._overdue: tuple[int, ...] = ()
         self._why = ExitReason.CRASHED
         self._exit: HostExit | None = None
@@ -220,7 +225,7 @@ class HostProcess:
             what = f"Slot {run.slot} of host {self.pid} is not free."
             raise BadCallError(what, next_step="Wait for its Done before you use it again.")
         self._send(run)
-        self._due[run.slot] = self._loop.time() + run.timeout_s + self._settings.overrun_grace_s
+        self._due[run.slot] = run.fence, self._loop.time() + run.timeout_s + self._settings.overrun_grace_s
 
     def mark_reply(self, mark: Mark, *, ok: bool, why: str = "", begin_by_s: float = math.inf) -> None:
         """Answer a mark: `ok` only after it is written durably. A host that has ended needs no answer."""
@@ -323,8 +328,10 @@ class HostProcess:
 
     def _take(self, frame: ToControl) -> None:
         match frame:
+            case Done() | Mark() if not self._stands(frame):
+                self._stray(frame)
             case Done():
-                self._due.pop(frame.slot, None)
+                del self._due[frame.slot]
                 self._listener.on_done(frame)
             case Mark():
                 self._listener.on_mark(frame)
@@ -338,6 +345,16 @@ class HostProcess:
                 if not self._hello.done():
                     self._hello.set_result(frame)
 
+    def _stands(self, frame: Done | Mark) -> bool:
+        """Whether it is of the run that its slot has now."""
+        return self._due.get(frame.slot, ("", 0.0))[0] == frame.fence != ""
+
+    def _stray(self, frame: Done | Mark) -> None:
+        self._strays += 1
+        if self._strays == 1:
+            told = type(frame).__name__
+            log.warning("host %d told a %s of no run that it has: ignored, like any more of them", self.pid, told)
+
     # ── watch ──
 
     def _watch_later(self) -> None:
@@ -347,7 +364,7 @@ class HostProcess:
     def _watch(self) -> None:
         self._watch_later()
         now = self._loop.time()
-        self._overdue = self._overdue or tuple(slot for slot, due in self._due.items() if due < now)
+        self._overdue = self._overdue or tuple(slot for slot, (_, due) in self._due.items() if due < now)
         if self._overdue:
             self.kill(ExitReason.OVERDUE)
         limit = self._settings.memory_limit_mb

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 from collections.abc import Callable
 from typing import Generic, TypeVar
@@ -36,6 +37,7 @@ class Link(Generic[In]):
         on_closed: Callable[[str], None],
     ) -> None:
         self._sock = sock
+        self._pid = os.getpid()
         self._splitter = Splitter(decoder)
         self._on_frame = on_frame
         self._on_closed = on_closed
@@ -61,7 +63,7 @@ class Link(Generic[In]):
 
     def flush(self) -> None:
         """Write what is gathered, as far as the socket takes it now."""
-        while self._open:
+        while self._open and self._is_ours():
             if self._unsent is None:
                 if not self._gathered:
                     return
@@ -91,6 +93,20 @@ class Link(Generic[In]):
             self._loop.remove_writer(self._sock)
             self._sock.close()
 
+    def abandon(self) -> None:
+        """In a forked copy of this process: let go of the socket, which stays open where it belongs.
+
+        The loop's selector is not touched: the kernel's part of it is shared with the process that was forked.
+        """
+        self._open = False
+        self._sock.close()
+
+    def _is_ours(self) -> bool:
+        # Not every fork passes by Python's hooks.
+        if os.getpid() != self._pid:
+            self.abandon()
+        return self._open
+
     def _readable(self) -> None:
         if self._open:
             self._read()
@@ -102,6 +118,8 @@ class Link(Generic[In]):
 
     def _read(self) -> bool:
         """Read once and deliver; tell whether there may be more."""
+        if not self._is_ours():
+            return False
         try:
             data = self._sock.recv(_READ_BYTES)
         except BlockingIOError:

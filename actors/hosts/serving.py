@@ -14,12 +14,13 @@ from functools import partial
 from typing import cast
 
 from ...leases.errors import MyceliumError
+from ...leases.tool_host import this_is_a_tool_host
 from ...ledger.states import Boundary
 from ..context import RUNNING
-from ..effect import this_is_a_host
 from ..load import AnyTool, load_tools
 from .asking import answer
 from .attempt import Attempt
+from .forks import cut_off_forks, end_fork
 from .frames import (
     TO_HOST,
     Ask,
@@ -44,7 +45,7 @@ _TICK_S = 0.25
 
 def serve(descriptor: int, spec: str, *, slots: int, max_result_bytes: int) -> None:
     """Load the tools, say hello, and run until the control process says stop or is gone. Never returns."""
-    this_is_a_host()
+    this_is_a_tool_host()
     os.set_inheritable(descriptor, False)  # programs that a tool starts must not hold the socket open
     sock = socket.socket(fileno=descriptor)
     loop = asyncio.new_event_loop()
@@ -66,6 +67,7 @@ async def _begin(sock: socket.socket, spec: str, slots: int, max_result_bytes: i
     except MyceliumError as error:
         problem = str(error)
     host = Serving(sock, tools, slots, max_result_bytes)
+    cut_off_forks(asyncio.get_running_loop(), host.link.abandon)
     host.link.send(Hello(os.getpid(), {name: _facts(tool) for name, tool in tools.items()}, problem))
     host.link.flush()
     if problem:
@@ -146,26 +148,22 @@ class Serving:
             begin(attempt, partial(tool.fn, **values))
 
     def _refuse(self, run: Run, error_class: str, detail: str) -> None:
-        self.link.send(Done(run.slot, Outcome.REFUSED, run.boundary, error_class=error_class, detail=detail))
+        done = Done(run.slot, Outcome.REFUSED, run.boundary, error_class=error_class, detail=detail, fence=run.fence)
+        self.link.send(done)
 
     def _begin_async(self, attempt: Attempt, body: Callable[[], object]) -> None:
         task = self._loop.create_task(_run_async(attempt, body))
         attempt.owns(task)
-        task.add_done_callback(
-            lambda task: self._finish(attempt, _not_begun(attempt) if task.cancelled() else task.result())
-        )
+        task.add_done_callback(lambda _task: self._finish(attempt))
 
     def _begin_in_thread(self, attempt: Attempt, body: Callable[[], object]) -> None:
         context = contextvars.copy_context()
-        work = self._threads.submit(context.run, self._run_in_thread, attempt, body)
+        work = self._threads.submit(context.run, _run_plain, attempt, body)
         attempt.owns(work)
-        work.add_done_callback(lambda work: self._finish(attempt, _not_begun(attempt)) if work.cancelled() else None)
+        work.add_done_callback(lambda _work: self._loop.call_soon_threadsafe(self._finish, attempt))
 
-    def _run_in_thread(self, attempt: Attempt, body: Callable[[], object]) -> None:
-        done = _run_plain(attempt, body)
-        self._loop.call_soon_threadsafe(self._finish, attempt, done)
-
-    def _finish(self, attempt: Attempt, done: Done) -> None:
+    def _finish(self, attempt: Attempt) -> None:
+        done = attempt.ending()
         attempt.close()
         del self._attempts[attempt.run.slot]
         self.link.send(done)
@@ -174,13 +172,13 @@ class Serving:
 
     # ── marks ──
 
-    async def _send_mark(self, slot: int, boundary: Boundary, ref: str | None) -> MarkReply:
+    async def _send_mark(self, run: Run, boundary: Boundary, ref: str | None) -> MarkReply:
         # Numbered: a slot is used again, and a late reply must never pass for the answer to a newer attempt's mark.
         number = next(self._mark_numbers)
         reply: asyncio.Future[MarkReply] = self._loop.create_future()
         self._marks[number] = reply
         try:
-            self.link.send(Mark(slot, number, boundary, ref))
+            self.link.send(Mark(run.slot, number, boundary, ref, run.fence))
             return await reply
         finally:
             del self._marks[number]
@@ -219,20 +217,28 @@ class Serving:
 _TOO_LATE = "The session's trusted time was over before the body began."
 
 
-async def _run_async(attempt: Attempt, body: Callable[[], object]) -> Done:
+async def _run_async(attempt: Attempt, body: Callable[[], object]) -> None:
+    # Nothing is awaited before the body, so no cancellation can come between this line and its first one.
+    attempt.begun = True
     if attempt.too_late():
-        return attempt.never_began(_TOO_LATE)
+        attempt.done = attempt.never_began(_TOO_LATE)
+        return
     RUNNING.set(attempt)
     try:
         value = await cast("Callable[[], Awaitable[object]]", body)()
     except BaseException as error:  # noqa: BLE001 - whatever a tool raises is an outcome
-        return attempt.raised(error)
-    return attempt.returned(value)
+        attempt.done = attempt.raised(error)
+    else:
+        attempt.done = attempt.returned(value)
+    if attempt.in_fork:
+        end_fork()
 
 
-def _run_plain(attempt: Attempt, body: Callable[[], object]) -> Done:
+def _run_plain(attempt: Attempt, body: Callable[[], object]) -> None:
+    attempt.begun = True
     if attempt.too_late():
-        return attempt.never_began(_TOO_LATE)
+        attempt.done = attempt.never_began(_TOO_LATE)
+        return
     RUNNING.set(attempt)
     try:
         value = body()
@@ -241,9 +247,8 @@ def _run_plain(attempt: Attempt, body: Callable[[], object]) -> Done:
             said = "a plain `def` tool returned a coroutine, which nothing awaits: declare it with `async def`"
             raise TypeError(said)  # noqa: TRY301 - the same path as what the body raises
     except BaseException as error:  # noqa: BLE001 - whatever a tool raises is an outcome
-        return attempt.raised(error)
-    return attempt.returned(value)
-
-
-def _not_begun(attempt: Attempt) -> Done:
-    return attempt.never_began("Cancelled before the body began.")
+        attempt.done = attempt.raised(error)
+    else:
+        attempt.done = attempt.returned(value)
+    if attempt.in_fork:
+        end_fork()

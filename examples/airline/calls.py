@@ -16,6 +16,9 @@ from ...leases.errors import BadCallError, SettingsError
 from ...ledger.identity import DEFAULT_MAX_ARGS_BYTES
 from ...ledger.states import EffectClass
 
+NAMESPACE = "mycelium"
+"""Part of every key that the airline is sent: the replay runs in the default namespace."""
+
 TOOLS_MODULE = "mycelium.examples.airline.tools"
 
 _FIELDS: dict[str, type] = {
@@ -118,9 +121,9 @@ def _call(path: Path, number: int, line: str, tools: Mapping[str, AnyTool], seen
         tool_call_id=str(row["tool_call_id"]),
     )
     try:
-        first = intent_of(call, tools, max_args_bytes=DEFAULT_MAX_ARGS_BYTES).identity.request_id
+        first = intent_of(call, tools, namespace=NAMESPACE, max_args_bytes=DEFAULT_MAX_ARGS_BYTES).identity.request_id
         call = replace(call, ordinal=seen[first])
-        intent = intent_of(call, tools, max_args_bytes=DEFAULT_MAX_ARGS_BYTES)
+        intent = intent_of(call, tools, namespace=NAMESPACE, max_args_bytes=DEFAULT_MAX_ARGS_BYTES)
     except BadCallError as error:
         raise _refused(f"{where}: {error.what}") from None
     seen[first] += 1

@@ -15,7 +15,7 @@ from ...leases.errors import (
     OutcomeError,
     ResultTimeoutError,
 )
-from .calls import TOOLS_MODULE, RecordedCall
+from .calls import NAMESPACE, TOOLS_MODULE, RecordedCall
 from .replay import Way
 from .score import Ended, Ending
 from .stage import LOOK_EVERY_S, START_LIMIT_S, Actor, Stage
@@ -44,9 +44,11 @@ class Guarded(Way):
     def __init__(self, url: str) -> None:
         self._url = url
         self._client: Client
+        self._request_ids: dict[str, str] = {}
+        """By the key that the airline was sent."""
 
     async def __aenter__(self) -> Self:
-        self._client = await connect(self._url, tools=load_tools(TOOLS_MODULE))
+        self._client = await connect(self._url, namespace=NAMESPACE, tools=load_tools(TOOLS_MODULE))
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -56,6 +58,7 @@ class Guarded(Way):
         """Start a `mycelium-worker` with two hosts."""
         options = {
             "--url": self._url,
+            "--namespace": NAMESPACE,
             "--name": f"worker {number}",
             "--hosts": HOSTS,
             "--slots": SLOTS,
@@ -87,6 +90,7 @@ class Guarded(Way):
             ordinal=call.ordinal,
             tool_call_id=call.tool_call_id,
         )
+        self._request_ids[call.key] = job.request_id
         return await self._ending(job.request_id, WAIT_S)
 
     async def _ending(self, request_id: str, timeout_s: float) -> Ending:
@@ -117,9 +121,9 @@ class Guarded(Way):
 
     async def _review(self, key: str, ending: Ending) -> Ending:
         if ending.ended in {Ended.UNKNOWN, Ended.LOST}:
-            ending = await self._ending(key, LAST_WAIT_S)
+            ending = await self._ending(self._request_ids[key], LAST_WAIT_S)
         if ending.ended is Ended.LOST:
             return ending
-        record = await self._client.job(key).record()
+        record = await self._client.job(self._request_ids[key]).record()
         settled = ending.ended is not Ended.UNKNOWN and any(entry.why == VERDICT for entry in record.history)
         return Ending(ending.ended, ending.text, reconciled=settled)

@@ -1,7 +1,7 @@
 -- One turn of a worker: settle what ended, then claim up to the free slots, in one step.
 -- ARGV  session epoch:digits lane op slots:int
 -- EACH  ended: id fence:digits verb error delay_ms:int boundary ref body
--- EACH  known: tool
+-- EACH  known: tool effect_class mode
 -- REPLY ok lost epoch settled late stale missing corrupt
 -- WRITES row args result ready delayed unknown held session meta states counters events
 -- INCLUDE prelude keys record settle
@@ -65,7 +65,14 @@ local reply = {word, digits(now_ms), #verdicts}
 for _, verdict in ipairs(verdicts) do reply[#reply + 1] = verdict end
 
 -- ── claim ──
+local declared = {}
+
 local function grant(r, fence)
+  -- A tool may have been declared anew since the call was submitted. The stricter class and the stricter mode hold from here
+  -- on, also for whoever has to judge the attempt when its holder is gone.
+  local here = declared[r.tool]
+  if CLASS[here.class] > CLASS[r.class] then r.class = here.class end
+  if MODE[here.mode] > MODE[r.mode] then r.mode = here.mode end
   local decided = r.mode ~= 'automatic'
   r.fence = fence
   r.attempts = r.attempts + 1
@@ -73,6 +80,7 @@ local function grant(r, fence)
   -- comes with the mark, so that a death before it leaves a row that is simply ready again.
   move(r, decided and 'attempting' or 'claimed', 'claim', {
     fence = fence, session = session, attempts = digits(r.attempts), boundary = 'not_crossed', ended = '0', epoch = epoch,
+    class = r.class, mode = r.mode,
   })
 end
 
@@ -96,7 +104,8 @@ local MOST = 1000
 -- Ids of rows that left `ready` some other way are dropped here; the bound keeps a turn short whatever lies in a list.
 local function take()
   local taken, seen, left = {}, {}, math.min(slots, MOST)
-  for tool in each(known) do
+  for tool, effect_class, mode in each(known) do
+    declared[tool] = {class = effect_class, mode = mode}
     for _ = 1, 4 do
       local ids = left > 0 and redis.call('LPOP', ready_key(tool), left)
       if not ids or #ids == 0 then break end

@@ -36,7 +36,6 @@ def verb_of(effect_class: EffectClass, recorded: Boundary, outcome: Outcome, tol
 def test_a_result_completes_and_a_proof_of_non_execution_fails(effect_class: EffectClass, boundary: Boundary) -> None:
     assert verb_of(effect_class, boundary, Outcome.COMPLETED, boundary) is Settle.COMPLETED
     assert verb_of(effect_class, boundary, Outcome.NOT_EXECUTED, boundary) is Settle.FAILED
-    assert verb_of(effect_class, boundary, Outcome.REFUSED, boundary) is Settle.FAILED
 
 
 @pytest.mark.parametrize("effect_class", sorted(REPEATABLE))
@@ -77,6 +76,20 @@ def test_a_tool_whose_mark_got_no_answer_is_given_back_unless_it_was_marked_afte
     assert settlement_of(attempt, done, random.Random(0)).verb is Settle.RELEASED
     attempt.boundary = MAYBE
     assert settlement_of(attempt, done, random.Random(0)).verb is Settle.UNKNOWN
+
+
+@pytest.mark.parametrize("effect_class", list(EffectClass))
+def test_what_this_worker_cannot_run_is_given_back_for_later(effect_class: EffectClass) -> None:
+    done = Done(0, Outcome.REFUSED, MAYBE, error_class="mycelium.leases.errors.BadArgumentsError")
+    settlement = settlement_of(attempt_of(effect_class, MAYBE), done, random.Random(0))
+    assert (settlement.verb, settlement.boundary, settlement.error) == (Settle.RELEASED, NOT, "BadArgumentsError")
+    assert settlement.delay_s > 0
+
+
+def test_a_time_out_is_told_as_one() -> None:
+    done = Done(0, Outcome.TIMEOUT, MAYBE, error_class="asyncio.exceptions.CancelledError")
+    settlement = settlement_of(attempt_of(EffectClass.KEYED_MUTATE, MAYBE), done, random.Random(0))
+    assert (settlement.verb, settlement.error) == (Settle.UNKNOWN, "Timeout")
 
 
 def test_a_tools_own_error_cannot_pass_for_a_body_that_never_began() -> None:

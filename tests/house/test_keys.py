@@ -102,7 +102,7 @@ async def test_a_session_that_is_closed_leaves_nothing(url: str, namespace: str)
 
 async def _submit(worker: Holder) -> None:
     for name, effect_class in (("read", EffectClass.READ), ("write", EffectClass.NON_IDEMPOTENT_MUTATE)):
-        identity = identify("t", effect_class, canonical({"x": name}), request_id=name)
+        identity = identify("t", effect_class, canonical({"x": name}), request_id=name, namespace="n")
         await submit(
             worker.store.calls, [Intent(identity=identity, tool="t", binding=Binding(effect_class=effect_class))]
         )

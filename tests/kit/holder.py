@@ -11,10 +11,14 @@ from typing import Any
 from mycelium.leases.clock import BootClock
 from mycelium.leases.session import Session, SessionSettings
 from mycelium.leases.store import Store, open_store
+from mycelium.ledger.binding import Binding
 from mycelium.ledger.mark import Mark, MarkReply, mark
 from mycelium.ledger.record import Failure
-from mycelium.ledger.states import Boundary, Settle, Settled
+from mycelium.ledger.states import Boundary, EffectClass, Settle, Settled
 from mycelium.ledger.turn import Grant, Settlement, TurnReport, take_turn
+
+LAXEST = Binding(effect_class=EffectClass.READ)
+"""A holder that declares nothing stricter than what was submitted."""
 
 LONG = SessionSettings(ttl_s=60.0, renew_every_s=10.0)
 
@@ -37,7 +41,7 @@ class Holder:
             op=uuid.uuid4().hex,
             slots=slots,
             ended=ended,
-            known=self.known,
+            known=dict.fromkeys(self.known, LAXEST),
         )
 
     async def claim(self, slots: int = 100) -> list[Grant]:

@@ -152,7 +152,7 @@ class Ledger:
         args = canonical({"value": value})
         jobs = [
             Intent(
-                identity=identify(tool, binding.effect_class, args, request_id=id_),
+                identity=identify(tool, binding.effect_class, args, request_id=id_, namespace="n"),
                 tool=tool,
                 binding=binding,
                 delay_s=delay_s,
@@ -181,7 +181,7 @@ class Ledger:
             op=op or self.op(),
             slots=slots,
             ended=ended,
-            known=[KnownItem(tool) for tool in known],
+            known=[KnownItem(tool, "read", "none") for tool in known],
         )
 
     def claim(self, slots: int = 1, **more: Passed) -> list[Granted]:

@@ -205,9 +205,10 @@ def test_an_effect_id_never_changes(vector: dict[str, Any]) -> None:
         vector["args"].encode(),
         request_id=vector.get("request_id"),
         scope=scope,
+        namespace="n",
     )
     assert identity.effect_id == vector["effect_id"]
-    assert identity.request_id == vector.get("request_id", vector["effect_id"])
+    assert identity.request_id == vector["request_id" if "request_id" in vector else "derived_request_id"]
 
 
 # ── request ids and scopes ───────────────────────────────────────────────────────────────────────────────────────────
@@ -215,7 +216,7 @@ def test_an_effect_id_never_changes(vector: dict[str, Any]) -> None:
 
 def test_a_request_id_is_kept_as_it_is() -> None:
     for request_id in ("charge-order:ORD-1", "é", "x" * 256, "a b"):
-        assert identify("t", "read", b"{}", request_id=request_id).request_id == request_id
+        assert identify("t", "read", b"{}", request_id=request_id, namespace="n").request_id == request_id
 
 
 @pytest.mark.parametrize(
@@ -223,18 +224,18 @@ def test_a_request_id_is_kept_as_it_is() -> None:
 )
 def test_a_request_id_that_cannot_be_one_is_refused(request_id: Value) -> None:
     with pytest.raises(BadCallError, match="Nothing was submitted"):
-        identify("t", "read", b"{}", request_id=request_id)
+        identify("t", "read", b"{}", request_id=request_id, namespace="n")
 
 
 @pytest.mark.parametrize("scope", [None, Scope(), Scope(step=1), Scope(run_id=""), Scope(run_id=" ")])
 def test_without_a_request_id_a_run_is_needed(scope: Scope | None) -> None:
     with pytest.raises(BadCallError, match="neither a request id nor a run id"):
-        identify("t", "read", b"{}", scope=scope)
+        identify("t", "read", b"{}", scope=scope, namespace="n")
 
 
 def test_a_run_id_is_text() -> None:
     with pytest.raises(BadArgumentsError, match="lone surrogate"):
-        identify("t", "read", b"{}", scope=Scope(run_id="\ud800"))
+        identify("t", "read", b"{}", scope=Scope(run_id="\ud800"), namespace="n")
 
 
 def test_no_choice_of_parts_looks_like_another() -> None:
@@ -246,9 +247,11 @@ def test_no_choice_of_parts_looks_like_another() -> None:
     ]
     tools = [("t", "read"), ("tread", "x"), ("t", "x"), ("1", "t")]
     args = [b"{}", b'{"a":1}', b'["t"]']
-    derived = {identify(*tool, arg, scope=scope).effect_id for scope in scopes for tool in tools for arg in args}
+    derived = {
+        identify(*tool, arg, scope=scope, namespace="n").effect_id for scope in scopes for tool in tools for arg in args
+    }
     explicit = {
-        identify(*tool, arg, request_id=request_id).effect_id
+        identify(*tool, arg, request_id=request_id, namespace="n").effect_id
         for request_id in ("r", "r1", "explicit", "derived", "1")
         for tool in tools
         for arg in args
@@ -259,11 +262,11 @@ def test_no_choice_of_parts_looks_like_another() -> None:
 
 
 def test_the_host_owns_an_explicit_id_whatever_the_scope() -> None:
-    one = identify("t", "read", b"{}", request_id="r", scope=Scope(run_id="a", step=1))
-    assert one == identify("t", "read", b"{}", request_id="r", scope=Scope(run_id="b", step=2))
-    assert one == identify("t", "read", b"{}", request_id="r")
+    one = identify("t", "read", b"{}", request_id="r", scope=Scope(run_id="a", step=1), namespace="n")
+    assert one == identify("t", "read", b"{}", request_id="r", scope=Scope(run_id="b", step=2), namespace="n")
+    assert one == identify("t", "read", b"{}", request_id="r", namespace="n")
     # A derived id may be told again as an explicit one: it then names another effect, and the ledger refuses it.
-    derived = identify("t", "read", b"{}", scope=Scope(run_id="a"))
-    told = identify("t", "read", b"{}", request_id=derived.request_id)
+    derived = identify("t", "read", b"{}", scope=Scope(run_id="a"), namespace="n")
+    told = identify("t", "read", b"{}", request_id=derived.request_id, namespace="n")
     assert told.request_id == derived.request_id
     assert told.effect_id != derived.effect_id

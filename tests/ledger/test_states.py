@@ -10,6 +10,7 @@ import pytest
 from kit.ledger import CR, KINDS, MC, NC, TTL_MS, Ledger, ended
 from kit.ledger_checks import faults
 from mycelium.ledger.states import REPEATABLE, BoundaryMode, EffectClass, Settle, State
+from mycelium.ledger.turn import KnownItem, turn_script
 
 AUTO, OWN, READ = "non_idempotent_mutate-automatic", "non_idempotent_mutate-explicit", "read-none"
 KEYED, IDEM = "keyed_mutate-automatic", "idempotent_mutate-automatic"
@@ -437,3 +438,49 @@ def test_what_ended_has_a_ttl_and_what_is_open_has_none(ledger: Ledger, build: C
     dump = ledger.dump()
     assert dump["row:r1"].mortal
     assert faults(dump) == []
+
+
+# ── a tool that was declared anew ────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("here", KINDS)
+@pytest.mark.parametrize("submitted", KINDS)
+def test_where_row_and_worker_differ_the_stricter_declaration_holds(ledger: Ledger, submitted: str, here: str) -> None:
+    ledger.submit(submitted, "r1")
+    facts = KINDS[here]
+    known = [KnownItem(submitted, facts.effect_class, str(facts.boundary_mode))]
+    reply = ledger.run(turn_script(session="s1", epoch=1, lane=0, op="1", slots=1, ended=[], known=known))
+    row, both = ledger.row("r1"), (KINDS[submitted], facts)
+    classes, modes = list(EffectClass), [BoundaryMode.NONE, BoundaryMode.EXPLICIT, BoundaryMode.AUTOMATIC]
+    assert row["class"] == max((one.effect_class for one in both), key=classes.index)
+    assert row["mode"] == max((BoundaryMode(str(one.boundary_mode)) for one in both), key=modes.index)
+    assert row["state"] == ("claimed" if row["mode"] == BoundaryMode.AUTOMATIC else "attempting")
+    # What the holder is told is what is on record.
+    assert reply[-5:-3] == [row["class"], row["mode"]]
+
+
+def test_a_read_that_became_a_write_is_not_run_twice_after_a_death(ledger: Ledger) -> None:
+    ledger.submit(READ, "r1")
+    known = [KnownItem(READ, "non_idempotent_mutate", "automatic")]
+    ledger.run(turn_script(session="s1", epoch=1, lane=0, op="1", slots=1, ended=[], known=known))
+    assert ledger.mark("r1", ledger.row("r1")["fence"]) == "marked"
+    ledger.now_ms += TTL_MS
+    assert ledger.expire() == "expired"
+    assert ledger.row("r1")["state"] == State.UNKNOWN
+
+
+def test_what_is_given_back_for_later_waits_and_is_not_charged(ledger: Ledger) -> None:
+    fence = ledger.granted(AUTO)
+    assert ledger.settle(ended("r1", fence, Settle.RELEASED, delay_ms=5000)) == ["settled"]
+    assert (ledger.row("r1")["state"], ledger.row("r1")["attempts"]) == (State.DELAYED, "0")
+    assert ledger.settle(ended("r1", fence, Settle.RELEASED, delay_ms=5000)) == ["settled"]
+    assert faults(ledger.dump()) == []
+    ledger.now_ms += 5000
+    assert ledger.promote() == 1
+
+
+@pytest.mark.parametrize("field, word", [("class", "reed"), ("mode", "auto"), ("boundary", "crost")])
+def test_a_word_that_is_none_of_ours_is_corrupt_and_never_granted(ledger: Ledger, field: str, word: str) -> None:
+    ledger.submit(READ, "r1")
+    ledger.client.hset(ledger.keys.row("r1"), field, word)
+    assert ledger.claim() == []

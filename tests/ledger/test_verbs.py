@@ -35,13 +35,22 @@ async def store(url: str, namespace: str) -> AsyncIterator[Store]:
 
 
 def an_intent(request_id: str = "r1", amount: int = 1, delay_s: float = 0.0) -> Intent:
-    identity = identify("charge", CHARGE.effect_class, canonical({"amount": amount}), request_id=request_id)
+    identity = identify(
+        "charge", CHARGE.effect_class, canonical({"amount": amount}), request_id=request_id, namespace="n"
+    )
     return Intent(identity=identity, tool="charge", binding=CHARGE, run_id="run", step=3, delay_s=delay_s)
 
 
 async def turn(store: Store, *ended: Settlement, slots: int = 0, op: str = "1") -> TurnReport:
     return await take_turn(
-        store.calls, session_id="s1", epoch=store.epoch, lane=0, op=op, slots=slots, ended=ended, known=["charge"]
+        store.calls,
+        session_id="s1",
+        epoch=store.epoch,
+        lane=0,
+        op=op,
+        slots=slots,
+        ended=ended,
+        known={"charge": CHARGE},
     )
 
 
@@ -141,7 +150,7 @@ async def test_a_doubt_is_handed_out_once_and_settled_by_what_was_asked_about(st
         told = await record_if_unknown(store.calls, doubt, said, by="me", evidence=str(said), body=b"7", ask_again_s=1)
         assert told is reply
     record = await read_record(store, "r1")
-    assert (record.state, record.evidence, record.said) == (State.COMPLETED, "completed", "unknown")
+    assert (record.state, record.evidence, record.said) == (State.COMPLETED, "completed", "")
     assert await read_body(store, "r1") == b"7"
 
 

@@ -7,6 +7,9 @@ local FIELDS = {
 local TERMINAL = {completed = true, failed = true, cancelled = true, dead = true}
 local REPEATABLE = {read = true, idempotent_mutate = true}
 local RANK = {not_crossed = 0, maybe_crossed = 1, crossed = 2}
+-- From the laxest to the strictest: where a row and a worker differ, the stricter of the two holds.
+local CLASS = {read = 0, idempotent_mutate = 1, keyed_mutate = 2, non_idempotent_mutate = 3, irreversible = 4}
+local MODE = {none = 0, explicit = 1, automatic = 2}
 local HISTORY = 64
 local EVENTS = 100000
 
@@ -31,7 +34,7 @@ local function read(id)
     r[field] = tonumber(r[field])
     if not r[field] then return nil, 'corrupt' end
   end
-  if not (r.fence and r.tool and r.class and r.mode and RANK[r.boundary] and r.keep and r.keep_result) then
+  if not (r.fence and r.tool and CLASS[r.class] and MODE[r.mode] and RANK[r.boundary] and r.keep and r.keep_result) then
     return nil, 'corrupt'
   end
   return r
@@ -154,6 +157,8 @@ local function flush()
     redis.call('XADD', events_key(), 'MAXLEN', '~', EVENTS, '*',
       'seq', seq, 'at', digits(now_ms), 'moves', table.concat(moves, '\n'))
   end
-  for client, ids in pairs(notices) do redis.call('PUBLISH', settled_key(client), table.concat(ids, '\t')) end
-  if bell_rings then redis.call('PUBLISH', bell_key(), '1') end
+  -- A message only shortens somebody's poll. A user whose rights do not reach the channels must not fail here, after the
+  -- writes: nobody could tell what the error means.
+  for client, ids in pairs(notices) do redis.pcall('PUBLISH', settled_key(client), table.concat(ids, '\t')) end
+  if bell_rings then redis.pcall('PUBLISH', bell_key(), '1') end
 end

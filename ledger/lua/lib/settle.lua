@@ -5,7 +5,7 @@ local AGAIN = {
   completed = {completed = true},
   failed = {failed = true, dead = true},
   unknown = {unknown = true},
-  released = {ready = true, unknown = true},
+  released = {ready = true, delayed = true, unknown = true},
   retry = {ready = true, delayed = true, dead = true, unknown = true},
   died = {ready = true, unknown = true, dead = true},
 }
@@ -28,6 +28,13 @@ local function judge(r, fence, verb, session)
   return 'stale', false
 end
 
+local function make_delayed(r, why, changes, delay_ms)
+  changes.session = ''
+  changes.ref = ''
+  move(r, 'delayed', why, changes)
+  redis.call('ZADD', delayed_key(), digits(now_ms + delay_ms), r.id)
+end
+
 local function fail_again(r, changes, delay_ms, body)
   local sent = r.class ~= 'read' and changes.boundary ~= 'not_crossed'
   if sent and not REPEATABLE[r.class] then return make_unknown(r, 'retry-unsafe', changes, body) end
@@ -40,19 +47,18 @@ local function fail_again(r, changes, delay_ms, body)
   count('retried')
   if sent then changes.doubt = '1' end
   if delay_ms <= 0 then return make_ready(r, 'retry', changes) end
-  changes.session = ''
-  move(r, 'delayed', 'retry', changes)
-  redis.call('ZADD', delayed_key(), digits(now_ms + delay_ms), r.id)
+  make_delayed(r, 'retry', changes, delay_ms)
 end
 
-local function release(r, changes, body)
+local function release(r, changes, delay_ms, body)
   local sent = r.class ~= 'read' and changes.boundary ~= 'not_crossed'
   if sent and not REPEATABLE[r.class] then return make_unknown(r, 'release-unsafe', changes, body) end
   if sent then changes.doubt = '1' end
   r.attempts = r.attempts - 1
   changes.attempts = digits(r.attempts)
-  make_ready(r, 'released', changes)
   count('released')
+  if delay_ms <= 0 then return make_ready(r, 'released', changes) end
+  make_delayed(r, 'released', changes, delay_ms)
 end
 
 local function settle(r, verb, error, delay_ms, boundary, ref, body)
@@ -69,7 +75,7 @@ local function settle(r, verb, error, delay_ms, boundary, ref, body)
     return finish(r, 'completed', 'settled', body, changes)
   end
   if verb == 'failed' then return finish(r, 'failed', 'settled', body, changes) end
-  if verb == 'released' then return release(r, changes, body) end
+  if verb == 'released' then return release(r, changes, delay_ms, body) end
   if verb == 'retry' then return fail_again(r, changes, delay_ms, body) end
   if verb == 'died' then
     count('host_deaths')
