@@ -13,6 +13,8 @@ from .runtime import Actor, StopReason
 
 log = logging.getLogger(__name__)
 
+_TICK_S = 0.01
+
 
 class LeaseManager(Actor[Suspect]):
     """Thin: what a renewal is, and how long it is trusted, is in `leases.session`."""
@@ -31,6 +33,7 @@ class LeaseManager(Actor[Suspect]):
         """Open the first session; a worker without one does not start."""
         await self._open()
         self.spawn_task(self._renew_for_ever())
+        self.spawn_task(self._watch_trust())
 
     async def receive(self, message: Suspect) -> object:
         """Renew at once: a turn heard something that only a renewal can settle."""
@@ -66,6 +69,17 @@ class LeaseManager(Actor[Suspect]):
         while True:
             await self.timer.sleep(self._settings.renew_every_s)
             await self._renew()
+
+    async def _watch_trust(self) -> None:
+        """Tell the moment at which the holder's own deadline passes, not the next renewal that fails after it."""
+        while True:
+            session = self._session
+            left_s = session.remaining_trust_s() if session is not None else 0.0
+            if session is not None and not left_s and not self._told_untrusted and not session.lost.is_set():
+                log.error("session %s is not trusted any more: what it runs is cancelled", session.id)
+                self._told_untrusted = True
+                self.find("turns").tell(TrustLost(session))
+            await self.timer.sleep(left_s + _TICK_S if left_s else self._settings.renew_every_s / 4)
 
     async def _renew(self) -> None:
         session = self._session
@@ -112,6 +126,3 @@ class LeaseManager(Actor[Suspect]):
     def _unreachable(self, session: Session, renewal: Renewal) -> None:
         trust_s = session.remaining_trust_s()
         log.warning("renewal failed, gap %.3f s, trusted for %.3f s more: %s", renewal.gap_s, trust_s, renewal.why)
-        if not trust_s and not self._told_untrusted:
-            self._told_untrusted = True
-            self.find("turns").tell(TrustLost(session))

@@ -43,6 +43,7 @@ class EndedItem(NamedTuple):
     verb: str
     error: str
     delay_ms: int
+    over: int
     boundary: str
     ref: str
     body: bytes
@@ -74,6 +75,7 @@ class Settlement:
         body: the result, or the error told as JSON; opaque to the store.
         error: class name of the error, or a reason word; at most 64 characters are kept.
         delay_s: for a retry: seconds before it may run again.
+        over: nothing of the attempt can still send; False where its body was cut short.
         boundary: how far the attempt came.
         ref: the provider's handle of the operation, if one was recorded.
     """
@@ -84,6 +86,7 @@ class Settlement:
     body: bytes = b""
     error: str = ""
     delay_s: float = 0.0
+    over: bool = True
     boundary: Boundary = Boundary.NOT_CROSSED
     ref: str = ""
 
@@ -95,6 +98,7 @@ class Settlement:
             self.verb,
             self.error[:64],
             max(0, round(self.delay_s * 1000)),
+            int(self.over),
             self.boundary,
             self.ref,
             self.body,

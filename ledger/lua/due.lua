@@ -17,7 +17,7 @@ for tool in each(known) do
       for _, value in ipairs({id, r.fence, tool, r.class, r.effect, digits(r.attempts)}) do reply[#reply + 1] = value end
       for at = 1, 4 do reply[#reply + 1] = more[at] or '' end
       reply[#reply + 1] = r.first or ''
-      reply[#reply + 1] = redis.call('GET', args_key(id)) or ''
+      reply[#reply + 1] = redis.call('MGET', args_key(id))[1] or ''
       left = left - 1
     else
       redis.call('ZREM', unknown_key(tool), id)

@@ -1,6 +1,6 @@
 -- One turn of a worker: settle what ended, then claim up to the free slots, in one step.
 -- ARGV  session epoch:digits lane op slots:int
--- EACH  ended: id fence:digits verb error delay_ms:int boundary ref body
+-- EACH  ended: id fence:digits verb error delay_ms:int over boundary ref body
 -- EACH  known: tool effect_class mode
 -- REPLY ok lost epoch settled late stale missing corrupt
 -- WRITES row args result ready delayed unknown held session meta states counters events
@@ -13,7 +13,7 @@ local again = last[1] == op
 -- ── check: nothing is written up to here ──
 local verdicts, moving, leaving = {}, {}, {}
 local function judge_all()
-  for id, fence, verb, error, delay_ms, boundary, ref, body in each(ended) do
+  for id, fence, verb, error, delay_ms, over, boundary, ref, body in each(ended) do
     local r, why = read(id)
     local word, moves_row = why, false
     if r then word, moves_row = judge(r, fence, verb, session) end
@@ -21,7 +21,7 @@ local function judge_all()
     if moves_row == 'ended' then
       moving[#moving + 1] = {r, 'ended'}
     elseif moves_row then
-      moving[#moving + 1] = {r, verb, error, tonumber(delay_ms), boundary, ref, body}
+      moving[#moving + 1] = {r, verb, error, tonumber(delay_ms), over, boundary, ref, body}
     elseif word == 'stale' then
       moving[#moving + 1] = {r, nil, verb, fence}
     end
@@ -94,7 +94,7 @@ end
 local function tell_again(got)
   for fence, id in string.gmatch(got, '(%d+)\t([^\n]+)') do
     local r = read(id)
-    if r and r.fence == fence and r.session == session then tell(r, redis.call('GET', args_key(id))) end
+    if r and r.fence == fence and r.session == session then tell(r, redis.call('MGET', args_key(id))[1]) end
   end
 end
 

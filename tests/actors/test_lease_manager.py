@@ -7,8 +7,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from kit.fixtures import StartServer
 from mycelium.actors.lease_manager import LeaseManager
-from mycelium.actors.messages import EpochChanged, SessionLost, SessionOpened, Suspect
+from mycelium.actors.messages import EpochChanged, SessionLost, SessionOpened, Suspect, TrustLost
 from mycelium.actors.runtime import Actor, ActorSystem, ChildSpec, supervise
 from mycelium.leases.clock import BootClock
 from mycelium.leases.session import SessionSettings
@@ -36,9 +37,9 @@ async def store(url: str, namespace: str) -> AsyncIterator[Store]:
     await opened.aclose()
 
 
-def worker(store: Store, told: asyncio.Queue[object]) -> ActorSystem:
+def worker(store: Store, told: asyncio.Queue[object], settings: SessionSettings = SETTINGS) -> ActorSystem:
     def manager() -> LeaseManager:
-        return LeaseManager(store, SETTINGS, BootClock(), "test", b"{}")
+        return LeaseManager(store, settings, BootClock(), "test", b"{}")
 
     ignored: asyncio.Queue[object] = asyncio.Queue()
     children = [
@@ -80,3 +81,21 @@ async def test_a_session_of_another_epoch_is_no_plain_loss(store: Store) -> None
         await store.refresh_epoch()
         system.find("/control/lease_manager").tell(Suspect(first.session))
         assert await told.get() == EpochChanged(first.session)
+
+
+async def test_the_end_of_trust_is_told_when_it_comes_and_not_with_the_next_renewal(
+    start_server: StartServer, namespace: str
+) -> None:
+    server = start_server()
+    store = await open_store(server.url, namespace=namespace)
+    clock = BootClock()
+    settings = SessionSettings(ttl_s=1.6, renew_every_s=0.4, call_timeout_s=0.1, margin_s=0.2)
+    told: asyncio.Queue[object] = asyncio.Queue()
+    async with worker(store, told, settings), asyncio.timeout(20):
+        first = await told.get()
+        assert isinstance(first, SessionOpened)
+        server.kill()
+        assert await told.get() == TrustLost(first.session)
+        # Well before the store would take the session for lapsed: that is what the margin is for.
+        assert clock.now_s() < first.session.trusted_until_s + settings.margin_s
+    await store.aclose()

@@ -252,12 +252,13 @@ def ended(
     *,
     boundary: Boundary = NC,
     delay_ms: int = 0,
+    over: int = 1,
     body: bytes = b"1",
     error: str = "",
     ref: str = "",
 ) -> EndedItem:
     """How one attempt ended."""
-    return EndedItem(request_id, fence, verb, error, delay_ms, boundary, ref, body)
+    return EndedItem(request_id, fence, verb, error, delay_ms, over, boundary, ref, body)
 
 
 def settled(reply: Sequence[Any]) -> list[str]:

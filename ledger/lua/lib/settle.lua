@@ -61,13 +61,14 @@ local function release(r, changes, delay_ms, body)
   make_delayed(r, 'released', changes, delay_ms)
 end
 
-local function settle(r, verb, error, delay_ms, boundary, ref, body)
+local function settle(r, verb, error, delay_ms, over, boundary, ref, body)
   if verb == 'ended' then return redis.call('HSET', row_key(r.id), 'ended', '1') end
   -- A mark may be further than this settlement knows, and a boundary only moves forward; but whoever gives back unstarted
   -- work says that nothing was sent, mark or no mark, and only the holder can know that.
   if verb ~= 'released' and (RANK[boundary] or 1) < RANK[r.boundary] then boundary = r.boundary end
   if r.state == 'unknown' then redis.call('ZREM', unknown_key(r.tool), r.id) end
-  local changes = {boundary = boundary, ended = '1'}
+  -- `over` is the holder's word that nothing of the attempt can still send; what was cut short may leave a thread behind.
+  local changes = {boundary = boundary, ended = over}
   if ref ~= '' then changes.ref = ref end
   if error ~= '' then changes.error = error end
   if verb == 'completed' then
