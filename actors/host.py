@@ -168,7 +168,7 @@ class Host(Actor[HostMessage]):
             return
         except PayloadTooLargeError as error:
             self._free.append(slot)
-            turns.tell(Ran(attempt, _refused(run, error)))
+            turns.tell(Ran(attempt, _not_sent(run, error)))
             return
         self._running[slot] = attempt
         self._slot_of[attempt] = slot
@@ -242,11 +242,11 @@ class Host(Actor[HostMessage]):
         """The process's loop is alive; its lag is kept by the process."""
 
 
-def _refused(run: Run, error: PayloadTooLargeError) -> Done:
-    """The end of a run that cannot be sent: told here, as its host would tell it."""
+def _not_sent(run: Run, error: PayloadTooLargeError) -> Done:
+    """The end of a run that cannot be sent, told here in its host's place: no other host could be sent it either."""
     return Done(
         run.slot,
-        Outcome.REFUSED,
+        Outcome.NOT_EXECUTED,
         Boundary.NOT_CROSSED,
         error_class="mycelium.PayloadTooLarge",
         detail=str(error),

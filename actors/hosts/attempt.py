@@ -6,6 +6,7 @@ import asyncio
 import os
 from collections.abc import Awaitable, Callable
 from concurrent import futures
+from typing import Any
 
 from ...leases.clock import BootClock
 from ...leases.errors import BoundaryError, NotExecuted
@@ -47,6 +48,7 @@ class Attempt:
         "begun",
         "boundary",
         "done",
+        "left",
         "loop",
         "run",
         "tool",
@@ -56,6 +58,8 @@ class Attempt:
         self.run = run
         self.tool = tool
         self.boundary = run.boundary
+        self.left: set[futures.Future[Any]] = set()
+        """Work of the body in threads that it did not wait for."""
         self.begun = False
         self.done: Done | None = None
         self.loop = asyncio.get_running_loop()

@@ -32,7 +32,7 @@ def cut_off_forks(loop: asyncio.AbstractEventLoop, cut: Callable[[], None]) -> N
 
 
 def end_fork() -> None:
-    """End a fork that came back to the host's code; nothing is flushed: what its buffers hold is the host's to write."""
+    """End a fork that came back to the host's code, without a flush: what its buffers hold is the host's to write."""
     with suppress(OSError):
         os.write(2, _SAID)
     os._exit(_CODE)

@@ -11,7 +11,9 @@ import sys
 from collections.abc import Awaitable, Callable, Coroutine
 from concurrent import futures
 from functools import partial
-from typing import cast
+from typing import Any, cast
+
+import msgspec
 
 from ...leases.errors import MyceliumError
 from ...leases.tool_host import this_is_a_tool_host
@@ -39,6 +41,7 @@ from .frames import (
 )
 from .link import Link
 from .results import name_of, words_of
+from .threads import TrackedThreads
 
 _TICK_S = 0.25
 
@@ -104,6 +107,7 @@ class Serving:
         self._tools = tools
         self._max_result_bytes = max_result_bytes
         self._threads = futures.ThreadPoolExecutor(slots, thread_name_prefix="tool")
+        self._loop.set_default_executor(TrackedThreads(thread_name_prefix="to_thread"))
         self._attempts: dict[int, Attempt] = {}
         self._marks: dict[int, asyncio.Future[MarkReply]] = {}
         self._mark_numbers = itertools.count(1)
@@ -148,8 +152,9 @@ class Serving:
             begin(attempt, partial(tool.fn, **values))
 
     def _refuse(self, run: Run, error_class: str, detail: str) -> None:
-        done = Done(run.slot, Outcome.REFUSED, run.boundary, error_class=error_class, detail=detail, fence=run.fence)
-        self.link.send(done)
+        # What does not fit this host's tool may fit another version of it; what is no JSON object fits none.
+        outcome = Outcome.REFUSED if _is_object(run.args) else Outcome.NOT_EXECUTED
+        self.link.send(Done(run.slot, outcome, run.boundary, error_class=error_class, detail=detail, fence=run.fence))
 
     def _begin_async(self, attempt: Attempt, body: Callable[[], object]) -> None:
         task = self._loop.create_task(_run_async(attempt, body))
@@ -163,12 +168,20 @@ class Serving:
         work.add_done_callback(lambda _work: self._loop.call_soon_threadsafe(self._finish, attempt))
 
     def _finish(self, attempt: Attempt) -> None:
+        if left := [work for work in attempt.left if not work.done()]:
+            self._spawn(self._finish_after(attempt, left))
+            return
         done = attempt.ending()
         attempt.close()
         del self._attempts[attempt.run.slot]
         self.link.send(done)
         if not self._attempts:
             self._idle.set()
+
+    async def _finish_after(self, attempt: Attempt, left: list[futures.Future[Any]]) -> None:
+        # The slot stays taken meanwhile, and an attempt that never ends is ended with its host.
+        await asyncio.wait([asyncio.wrap_future(work) for work in left])
+        self._finish(attempt)
 
     # ── marks ──
 
@@ -212,6 +225,14 @@ class Serving:
         now = self._loop.time()
         self._lag_s = max(self._lag_s, now - due)
         self._loop.call_at(now + _TICK_S, self._tick, now + _TICK_S)
+
+
+def _is_object(body: bytes) -> bool:
+    try:
+        msgspec.json.decode(body, type=dict[str, msgspec.Raw])
+    except (msgspec.DecodeError, RecursionError):
+        return False
+    return True
 
 
 _TOO_LATE = "The session's trusted time was over before the body began."

@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import cast
 
 from mycelium.actors.context import current_call
@@ -321,3 +322,15 @@ def doubtful(say: str) -> None:
 @tool(effect_class="non_idempotent_mutate", reconciler=AsyncDesk())
 async def doubtful_async(say: str) -> None:
     del say
+
+
+@tool(effect_class="non_idempotent_mutate")
+async def charge_in_to_thread(gate: str, trace: str, wait: bool) -> None:  # noqa: FBT001 - arguments go by name
+    def charge() -> None:
+        while Path(gate).exists():
+            time.sleep(0.01)
+        Path(trace).write_text("charged")
+
+    work = asyncio.get_running_loop().run_in_executor(None, charge)
+    if wait:
+        await work
