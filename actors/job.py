@@ -92,7 +92,8 @@ class Job:
     async def _outcome(self, on_unknown: OnUnknown) -> Outcome:
         with self._submitter.waiters.watching(self.request_id, unknown=on_unknown != "wait") as watch:
             while True:
-                outcome = await read_outcome(self._submitter.store, self.request_id)
+                # For ever: a server that is away comes back, and until then the end of the wait is the caller's.
+                outcome = await read_outcome(self._submitter.store, self.request_id, patience_s=None)
                 if outcome.ended or (outcome.state is State.UNKNOWN and _given_up(outcome, on_unknown)):
                     return outcome
                 await watch.changed()

@@ -175,8 +175,11 @@ async def test_unknown_is_waited_on_until_a_verdict_settles_it(client: Client, w
         await job.result(on_unknown="raise")
     assert (unknown.value.cause, unknown.value.state) == ("ReadTimeout", "unknown")
     with pytest.raises(JobUnknownError):
-        await job.result(0.05)
-    waiting = asyncio.create_task(job.result())
+        await job.result(0.05, on_unknown="wait")
+    # Nobody can be asked about it: by itself a wait does not go on for what may never come.
+    with pytest.raises(JobUnknownError, match="no reconciler"):
+        await job.result()
+    waiting = asyncio.create_task(job.result(on_unknown="wait"))
     [doubt] = await due(worker.store.calls, KNOWN, page=10, put_off_s=60)
     await record_if_unknown(worker.store.calls, doubt, Said.COMPLETED, by="test", evidence="receipt", body=b'"found"')
     assert await asyncio.wait_for(waiting, 30) == "found"

@@ -121,7 +121,7 @@ def test_bad_calls_end_with_code_2(env: dict[str, str]) -> None:
 def test_a_wait_that_is_over_ends_with_code_1(env: dict[str, str]) -> None:
     result = invoke(env, "submit", "charge", '{"order": "A"}', "--request-id", "x", "--timeout", "0.05")
     assert result.exit_code == 1
-    assert "The transition is ready." in result.stderr
+    assert "State: ready." in result.stderr
     assert "The job goes on" in result.stderr
 
 

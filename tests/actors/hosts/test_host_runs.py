@@ -109,7 +109,9 @@ async def test_arguments_that_do_not_fit_are_refused_before_the_body(body: bytes
     async with hosting() as control:
         control.host.run(run_of("keyed", 0, body))
         done = await soon(control.dones.get())
-        assert (done.outcome, done.boundary) == (Outcome.REFUSED, Boundary.NOT_CROSSED)
+        # What is an object may fit another version of the tool; what is none fits no tool.
+        outcome = Outcome.REFUSED if body[:1] == b"{" else Outcome.NOT_EXECUTED
+        assert (done.outcome, done.boundary) == (outcome, Boundary.NOT_CROSSED)
         assert "BadArgumentsError" in done.error_class
         control.host.run(run_of("no_such_tool"))
         assert (await soon(control.dones.get())).error_class == "mycelium.UnknownToolError"
