@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import typer
 
 from .jobs import jobs
-from .options import EPILOG
+from .options import EPILOG, Version
 from .submit import submit
 from .worker import worker
 from .workers import workers
@@ -22,17 +20,9 @@ app = typer.Typer(
 )
 
 
-def _version(wanted: bool) -> None:  # noqa: FBT001 - the shape of an option's callback
-    if wanted:
-        from importlib.metadata import version  # noqa: PLC0415 - only where it is asked for
-
-        typer.echo(f"mycelium {version('mycelium')}")
-        raise typer.Exit
-
-
 @app.callback()
 def _root(
-    _: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")] = False,  # noqa: FBT002
+    _: Version = False,  # noqa: FBT002 - an option
 ) -> None:
     """Take the options that come before a verb."""
 

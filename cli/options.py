@@ -30,6 +30,15 @@ class ExitCode(IntEnum):
     """Interrupted from the keyboard."""
 
 
+def _say_version(wanted: bool) -> None:  # noqa: FBT001 - the shape of an option's callback
+    if wanted:
+        from importlib.metadata import version  # noqa: PLC0415 - only where it is asked for
+
+        typer.echo(f"mycelium {version('mycelium')}")
+        raise typer.Exit
+
+
+Version = Annotated[bool, typer.Option("--version", callback=_say_version, is_eager=True, help="Print the version.")]
 Url = Annotated[
     str | None,
     typer.Option(

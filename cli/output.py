@@ -70,8 +70,9 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, emp
     from rich.table import Table  # noqa: PLC0415 - (the same)
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for column in columns:
-        table.add_column(column, overflow="fold")
+    for at, column in enumerate(columns):
+        # Where there is little room, ids and sentences are folded, and words are not.
+        table.add_column(column, overflow="fold", no_wrap=0 < at < len(columns) - 1)
     for row in rows:
         table.add_row(*[shown(str(value)) for value in row])
     # A pipe has no width: nothing is to be cut or folded there.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from .logs import LogFormat, log_to_stderr
-from .options import EPILOG, ExitCode, Namespace, Url
+from .options import EPILOG, ExitCode, Namespace, Url, Version
 from .output import say_error
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ def worker(  # noqa: PLR0913, PLR0917 - each is an option of the command
         LogFormat, typer.Option(envvar="MYCELIUM_WORKER_LOG_FORMAT", help="How log lines look.")
     ] = LogFormat.TEXT,
     name: Annotated[str, typer.Option(envvar="MYCELIUM_WORKER_NAME", help="What people call this worker.")] = "",
+    _: Version = False,  # noqa: FBT002 - an option
 ) -> None:
     """Run a worker: it claims jobs of the tools in APP and runs them in tool hosts. SIGTERM or Ctrl-C ends it."""
     import asyncio  # noqa: PLC0415 - help and completion come without it

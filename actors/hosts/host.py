@@ -188,7 +188,7 @@ class HostProcess:
             raise
         if hello.problem:
             await self._abandon()
-            raise self._not_started(f"cannot load its tools: {hello.problem}")
+            raise self._not_started(f"cannot load its tools: {hello.problem.rstrip('.')}")
         self.tools = hello.tools
         self._started = True
         self._watch_later()

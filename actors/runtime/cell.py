@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from typing import Any
 
+from ...leases.errors import SettingsError
 from .actor import Actor
 from .grave import Grave
 from .life import Life, described, log
@@ -163,4 +165,6 @@ class Cell:
         if end.error is self._around.last_logged:
             return
         self._around.last_logged = end.error
-        log.error("The actor %s ended (%s): %s", self.path, end.reason, described(end.error))
+        # A setting that cannot be is told in full to whoever set it; here it would only stand beside that.
+        level = logging.DEBUG if isinstance(end.error, SettingsError) else logging.ERROR
+        log.log(level, "The actor %s ended (%s): %s", self.path, end.reason, described(end.error))
