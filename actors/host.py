@@ -158,6 +158,8 @@ class Host(Actor[HostMessage]):
             args=grant.args,
             timeout_s=attempt.binding.timeout_s,
             boundary=attempt.boundary,
+            effect_class=grant.effect_class,
+            mode=grant.boundary_mode,
             begin_by_s=attempt.session.trusted_until_s,
         )
         try:

@@ -41,7 +41,7 @@ def settlement_of(attempt: Attempt, done: Done, rng: random.Random) -> Settlemen
         body=Failure(error, detail).body() if error else done.body,
         error=error,
         delay_s=_delay_s(attempt, rng) if verb is Settle.RETRY else 0.0,
-        over=done.outcome not in {Outcome.TIMEOUT, Outcome.CANCELLED},
+        over=done.over and done.outcome not in {Outcome.TIMEOUT, Outcome.CANCELLED},
         boundary=boundary,
         ref=done.ref or attempt.ref,
     )

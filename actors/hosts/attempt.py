@@ -48,9 +48,10 @@ class Attempt:
         "begun",
         "boundary",
         "done",
-        "left",
         "loop",
         "run",
+        "tasks",
+        "threads",
         "tool",
     )
 
@@ -58,8 +59,10 @@ class Attempt:
         self.run = run
         self.tool = tool
         self.boundary = run.boundary
-        self.left: set[futures.Future[Any]] = set()
-        """Work of the body in threads that it did not wait for."""
+        self.threads: set[futures.Future[Any]] = set()
+        """Work of the body in threads that has not ended."""
+        self.tasks: set[asyncio.Task[Any]] = set()
+        """Tasks that the body started and that have not ended."""
         self.begun = False
         self.done: Done | None = None
         self.loop = asyncio.get_running_loop()

@@ -11,7 +11,7 @@ import msgspec
 
 from ...leases.errors import PayloadTooLargeError, ToolDeclarationError
 from ...ledger.binding import Binding
-from ...ledger.states import Boundary
+from ...ledger.states import Boundary, BoundaryMode, EffectClass
 from ...reconcilers.verdict import VerdictWord
 
 F = TypeVar("F")
@@ -59,6 +59,8 @@ class Run(msgspec.Struct, frozen=True, array_like=True, tag=1):
 
     Attributes:
         boundary: what is already on record when the frame is sent.
+        effect_class: as it was granted: what the record will be judged by.
+        mode: who marks, as it was granted.
         begin_by_s: the body begins before this instant of the machine's boot clock, or not at all: the control process
             trusts its session until then, and this one may be frozen between the frame and the first line (L7).
     """
@@ -72,6 +74,8 @@ class Run(msgspec.Struct, frozen=True, array_like=True, tag=1):
     args: bytes
     timeout_s: float
     boundary: Boundary
+    effect_class: EffectClass = EffectClass.IRREVERSIBLE
+    mode: BoundaryMode = BoundaryMode.AUTOMATIC
     begin_by_s: float = math.inf
 
 
@@ -145,6 +149,7 @@ class Done(msgspec.Struct, frozen=True, array_like=True, tag=12):
         detail: the exception's own words, at most 500 characters. Stored, never logged.
         ref: what `record_external_operation` was given last, if anything.
         where: file, line and function that raised; never what was said. This may be logged.
+        over: nothing of it can still send; False where tasks that the body started still run.
         fence: that of its `Run`: slots are used again, and a copy of the host may tell what was over long ago.
     """
 
@@ -157,6 +162,7 @@ class Done(msgspec.Struct, frozen=True, array_like=True, tag=12):
     ref: str | None = None
     where: str = ""
     fence: str = ""
+    over: bool = True
 
 
 class Mark(msgspec.Struct, frozen=True, array_like=True, tag=13):

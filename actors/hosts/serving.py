@@ -17,7 +17,8 @@ import msgspec
 
 from ...leases.errors import MyceliumError
 from ...leases.tool_host import this_is_a_tool_host
-from ...ledger.states import Boundary
+from ...ledger.binding import Binding
+from ...ledger.states import Boundary, BoundaryMode, EffectClass
 from ..context import RUNNING
 from ..load import AnyTool, load_tools
 from .asking import answer
@@ -41,7 +42,7 @@ from .frames import (
 )
 from .link import Link
 from .results import name_of, words_of
-from .threads import TrackedThreads
+from .threads import TrackedThreads, tracked_task
 
 _TICK_S = 0.25
 
@@ -108,6 +109,7 @@ class Serving:
         self._max_result_bytes = max_result_bytes
         self._threads = futures.ThreadPoolExecutor(slots, thread_name_prefix="tool")
         self._loop.set_default_executor(TrackedThreads(thread_name_prefix="to_thread"))
+        self._loop.set_task_factory(tracked_task)
         self._attempts: dict[int, Attempt] = {}
         self._marks: dict[int, asyncio.Future[MarkReply]] = {}
         self._mark_numbers = itertools.count(1)
@@ -140,6 +142,9 @@ class Serving:
             leave(70)  # the control process and this one disagree about what runs here: nothing can be told truthfully
         try:
             tool = self._tools[run.tool]
+            if _laxer(run, tool.binding):
+                self._refuse(run, "mycelium.DeclaredAnew", "This host has it declared stricter than it was granted.")
+                return
             values = tool.from_wire(run.args, idempotency_key=run.effect_id)
         except KeyError:
             self._refuse(run, "mycelium.UnknownToolError", f"This host has no tool {run.tool!r}.")
@@ -168,19 +173,23 @@ class Serving:
         work.add_done_callback(lambda _work: self._loop.call_soon_threadsafe(self._finish, attempt))
 
     def _finish(self, attempt: Attempt) -> None:
-        if left := [work for work in attempt.left if not work.done()]:
-            self._spawn(self._finish_after(attempt, left))
-            return
         done = attempt.ending()
+        if done.outcome is not Outcome.COMPLETED:
+            # A result was seen, whatever still runs; without one nothing may be told as over that can still send.
+            if threads := list(attempt.threads):
+                self._spawn(self._finish_after(attempt, threads))
+                return
+            if attempt.tasks:
+                done = msgspec.structs.replace(done, over=False)
         attempt.close()
         del self._attempts[attempt.run.slot]
         self.link.send(done)
         if not self._attempts:
             self._idle.set()
 
-    async def _finish_after(self, attempt: Attempt, left: list[futures.Future[Any]]) -> None:
+    async def _finish_after(self, attempt: Attempt, threads: list[futures.Future[Any]]) -> None:
         # The slot stays taken meanwhile, and an attempt that never ends is ended with its host.
-        await asyncio.wait([asyncio.wrap_future(work) for work in left])
+        await asyncio.wait([asyncio.wrap_future(work) for work in threads])
         self._finish(attempt)
 
     # ── marks ──
@@ -225,6 +234,18 @@ class Serving:
         now = self._loop.time()
         self._lag_s = max(self._lag_s, now - due)
         self._loop.call_at(now + _TICK_S, self._tick, now + _TICK_S)
+
+
+_CLASSES = tuple(EffectClass)
+_MODES = (BoundaryMode.NONE, BoundaryMode.EXPLICIT, BoundaryMode.AUTOMATIC)
+
+
+def _laxer(run: Run, binding: Binding) -> bool:
+    """Whether a call was granted under a laxer declaration than this host's, as when only some hosts have new code."""
+    mode = BoundaryMode(str(binding.boundary_mode))
+    return _CLASSES.index(run.effect_class) < _CLASSES.index(binding.effect_class) or _MODES.index(
+        run.mode
+    ) < _MODES.index(mode)
 
 
 def _is_object(body: bytes) -> bool:

@@ -19,7 +19,7 @@ local function judge_all()
     if r then word, moves_row = judge(r, fence, verb, session) end
     verdicts[#verdicts + 1] = word
     if moves_row == 'ended' then
-      moving[#moving + 1] = {r, 'ended'}
+      moving[#moving + 1] = {r, 'ended', '', 0, over}
     elseif moves_row then
       moving[#moving + 1] = {r, verb, error, tonumber(delay_ms), over, boundary, ref, body}
     elseif word == 'stale' then
@@ -65,14 +65,7 @@ local reply = {word, digits(now_ms), #verdicts}
 for _, verdict in ipairs(verdicts) do reply[#reply + 1] = verdict end
 
 -- ── claim ──
-local declared = {}
-
 local function grant(r, fence)
-  -- A tool may have been declared anew since the call was submitted. The stricter class and the stricter mode hold from here
-  -- on, also for whoever has to judge the attempt when its holder is gone.
-  local here = declared[r.tool]
-  if CLASS[here.class] > CLASS[r.class] then r.class = here.class end
-  if MODE[here.mode] > MODE[r.mode] then r.mode = here.mode end
   local decided = r.mode ~= 'automatic'
   r.fence = fence
   r.attempts = r.attempts + 1
@@ -98,6 +91,18 @@ local function tell_again(got)
   end
 end
 
+-- A tool may have been declared anew since the call was submitted. The stricter class and the stricter mode hold from here on,
+-- also for whoever has to judge the attempt when its holder is gone. Answers whether the row may still be granted: what may
+-- have had its effect, and may not repeat any more, may not.
+local function tighten(r, effect_class, mode)
+  local raised = CLASS[effect_class] > CLASS[r.class]
+  if raised then r.class = effect_class end
+  if MODE[mode] > MODE[r.mode] then r.mode = mode end
+  if not (raised and r.doubt == '1') or REPEATABLE[r.class] then return true end
+  make_unknown(r, 'declared-anew', {class = r.class, mode = r.mode}, '')
+  return false
+end
+
 -- Lua unpacks a few thousand values at most, and a turn should be short.
 local MOST = 1000
 
@@ -105,7 +110,6 @@ local MOST = 1000
 local function take()
   local taken, seen, left = {}, {}, math.min(slots, MOST)
   for tool, effect_class, mode in each(known) do
-    declared[tool] = {class = effect_class, mode = mode}
     for _ = 1, 4 do
       local ids = left > 0 and redis.call('LPOP', ready_key(tool), left)
       if not ids or #ids == 0 then break end
@@ -113,8 +117,10 @@ local function take()
         local r, why = read(id)
         if r and r.state == 'ready' and r.tool == tool and not seen[id] then
           seen[id] = true
-          taken[#taken + 1] = r
-          left = left - 1
+          if tighten(r, effect_class, mode) then
+            taken[#taken + 1] = r
+            left = left - 1
+          end
         elseif why == 'corrupt' then
           count('corrupt')
         end

@@ -484,3 +484,23 @@ def test_a_word_that_is_none_of_ours_is_corrupt_and_never_granted(ledger: Ledger
     ledger.submit(READ, "r1")
     ledger.client.hset(ledger.keys.row("r1"), field, word)
     assert ledger.claim() == []
+
+
+def test_what_may_have_happened_and_may_not_repeat_any_more_is_not_granted_again(ledger: Ledger) -> None:
+    fence = ledger.marked(IDEM)
+    assert ledger.settle(ended("r1", fence, Settle.RETRY, boundary=MC)) == ["settled"]
+    assert ledger.row("r1")["doubt"] == "1"
+    known = [KnownItem(IDEM, "non_idempotent_mutate", "automatic")]
+    reply = ledger.run(turn_script(session="s1", epoch=1, lane=0, op="9", slots=1, ended=[], known=known))
+    assert len(reply) == 3
+    assert (ledger.row("r1")["state"], ledger.row("r1")["class"]) == (State.UNKNOWN, "non_idempotent_mutate")
+    assert faults(ledger.dump()) == []
+
+
+@pytest.mark.parametrize("over, known_ended", [(0, "0"), (1, "1")])
+def test_a_late_word_of_an_end_counts_only_if_it_is_one(ledger: Ledger, over: int, known_ended: str) -> None:
+    fence = ledger.marked(AUTO)
+    ledger.now_ms += TTL_MS
+    assert ledger.expire() == "expired"
+    assert ledger.settle(ended("r1", fence, Settle.UNKNOWN, boundary=MC, over=over)) == ["settled"]
+    assert ledger.row("r1")["ended"] == known_ended

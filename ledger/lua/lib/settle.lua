@@ -62,7 +62,10 @@ local function release(r, changes, delay_ms, body)
 end
 
 local function settle(r, verb, error, delay_ms, over, boundary, ref, body)
-  if verb == 'ended' then return redis.call('HSET', row_key(r.id), 'ended', '1') end
+  if verb == 'ended' then
+    if over == '1' then redis.call('HSET', row_key(r.id), 'ended', '1') end
+    return
+  end
   -- A mark may be further than this settlement knows, and a boundary only moves forward; but whoever gives back unstarted
   -- work says that nothing was sent, mark or no mark, and only the holder can know that.
   if verb ~= 'released' and (RANK[boundary] or 1) < RANK[r.boundary] then boundary = r.boundary end

@@ -334,3 +334,16 @@ async def charge_in_to_thread(gate: str, trace: str, wait: bool) -> None:  # noq
     work = asyncio.get_running_loop().run_in_executor(None, charge)
     if wait:
         await work
+
+
+@tool(effect_class="non_idempotent_mutate")
+async def fail_beside_a_task(leave: bool) -> None:  # noqa: FBT001 - arguments go by name
+    async def other() -> None:
+        await asyncio.Event().wait() if leave else None
+
+    async def failing() -> None:
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        raise OSError
+
+    await asyncio.gather(other(), failing())

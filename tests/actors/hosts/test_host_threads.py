@@ -5,24 +5,21 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-import pytest
-
 from kit.hosting import hosting, run_of, soon
 from mycelium.actors.hosts.frames import Outcome
 from mycelium.actors.hosts.host import ExitReason
+from mycelium.ledger.states import BoundaryMode, EffectClass
 
 
-@pytest.mark.parametrize("then", ["cut short", "leave it"])
-async def test_the_end_is_told_after_the_thread_has_ended(tmp_path: Path, then: str) -> None:
+async def test_an_end_without_a_result_is_told_after_the_thread_has_ended(tmp_path: Path) -> None:
     gate, trace = tmp_path / "gate", tmp_path / "trace"
     gate.touch()
     async with hosting() as control:
-        arguments = {"gate": str(gate), "trace": str(trace), "wait": then == "cut short"}
+        arguments = {"gate": str(gate), "trace": str(trace), "wait": True}
         control.host.run(run_of("charge_in_to_thread", 0, arguments))
         control.send("echo", slot=1)
         assert (await soon(control.dones.get())).slot == 1
-        if then == "cut short":
-            control.host.cancel(0)
+        control.host.cancel(0)
         # The slot stays taken, and others are run meanwhile.
         control.send("echo", slot=1)
         assert (await soon(control.dones.get())).slot == 1
@@ -30,7 +27,31 @@ async def test_the_end_is_told_after_the_thread_has_ended(tmp_path: Path, then: 
         gate.unlink()
         done = await soon(control.dones.get())
         assert trace.read_text() == "charged"
-    assert done.outcome is (Outcome.CANCELLED if then == "cut short" else Outcome.COMPLETED)
+    assert done.outcome is Outcome.CANCELLED
+
+
+async def test_a_result_is_told_at_once_whatever_still_runs(tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    gate.touch()
+    async with hosting() as control:
+        done = await control.run("charge_in_to_thread", gate=str(gate), trace=str(tmp_path / "trace"), wait=False)
+        assert (done.outcome, done.over) == (Outcome.COMPLETED, True)
+        gate.unlink()
+
+
+async def test_a_failure_that_leaves_tasks_behind_is_not_told_as_over() -> None:
+    async with hosting() as control:
+        assert not (await control.run("fail_beside_a_task", leave=True)).over
+        assert (await control.run("fail_beside_a_task", leave=False)).over
+
+
+async def test_a_call_that_was_granted_laxer_than_this_host_declares_is_not_run() -> None:
+    async with hosting() as control:
+        control.host.run(run_of("charge_automatic", effect_class=EffectClass.READ, mode=BoundaryMode.NONE))
+        assert (await soon(control.dones.get())).error_class == "mycelium.DeclaredAnew"
+        explicit = run_of("charge_automatic", mode=BoundaryMode.EXPLICIT)
+        control.host.run(explicit)
+        assert (await soon(control.dones.get())).outcome is Outcome.REFUSED
 
 
 async def test_a_thread_that_never_ends_is_ended_with_its_host(tmp_path: Path) -> None:
