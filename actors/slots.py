@@ -22,11 +22,6 @@ class Slots:
         """Attempts that could start now."""
         return sum(self._free.values())
 
-    @property
-    def hosts(self) -> list[str]:
-        """Names of the hosts that run."""
-        return list(self._free)
-
     def facts(self, tool: str) -> ToolFacts | None:
         """What is known of a tool; None: no host here can run it."""
         return self._tools.get(tool)

@@ -69,14 +69,6 @@ class SessionLostError(LeaseError):
     """The session has ended: nothing that it held can be dispatched or marked by it."""
 
 
-class StaleFenceError(LeaseError):
-    """The attempt is not the current one of its transition: its write was refused and changed nothing."""
-
-
-class NotTrustedError(LeaseError):
-    """The holder's own deadline has passed: it starts no dispatch until it has renewed."""
-
-
 # ── the call, at submit ──────────────────────────────────────────────────────────────────────────────────────────────
 
 

@@ -208,11 +208,6 @@ class HostProcess:
         """How many runs it has."""
         return len(self._due)
 
-    @property
-    def busy_s(self) -> float:
-        """Seconds for which it has not answered a ping: its loop is blocked. That is a fact, not a death."""
-        return 0.0 if self._pinged_at is None else self._loop.time() - self._pinged_at
-
     def run(self, run: Run) -> None:
         """Send a run into a free slot; `on_done` will tell how it ended, or `on_exit`.
 
