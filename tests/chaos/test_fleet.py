@@ -9,7 +9,7 @@ from contextlib import suppress
 from random import Random
 
 from chaos import tools
-from chaos.stage import SEED, Stage, Worker, until
+from chaos.stage import SEED, Stage, Worker, until, until_async
 
 from mycelium.ledger.states import State
 
@@ -49,9 +49,12 @@ async def test_five_hundred_jobs_under_random_kills(stage: Stage) -> None:
     await stage.ended(40)
     records = await stage.check()
     assert len(records) == BATCHES * BATCH
-    async with asyncio.timeout(20):
-        while (counters := await stage.counters())["sessions_lost"] < 2:
-            await asyncio.sleep(0.1)
+
+    async def swept() -> bool:
+        return (await stage.counters())["sessions_lost"] >= 2
+
+    await until_async(swept)
+    counters = await stage.counters()
     # Otherwise the kills met nothing, and the test would prove nothing.
     print(dict(counters), stage.effects.total())  # noqa: T201 - (the same)
     assert counters["host_deaths"] >= 5
