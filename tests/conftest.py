@@ -7,9 +7,9 @@ from collections.abc import Generator
 
 import pytest
 
-from kit.fixtures import durable_server, namespace, proxy, server, start_proxy, start_server, url
+from kit.fixtures import durable_server, fake_url, namespace, proxy, server, start_proxy, start_server, url
 
-__all__ = ["durable_server", "namespace", "proxy", "server", "start_proxy", "start_server", "url"]
+__all__ = ["durable_server", "fake_url", "namespace", "proxy", "server", "start_proxy", "start_server", "url"]
 
 
 @pytest.hookimpl(wrapper=True)

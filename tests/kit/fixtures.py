@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 import uuid
 from contextlib import AsyncExitStack, ExitStack
 from typing import TYPE_CHECKING, Protocol, Unpack
 
 import pytest
+from fakeredis import TcpFakeServer
 
 from kit.proxy import FaultProxy
 from kit.servers import Flavour, RealServer
@@ -42,6 +44,19 @@ def server() -> Iterator[RealServer]:
 def url(server: RealServer) -> str:
     """The URL of `server`."""
     return server.url
+
+
+@pytest.fixture(scope="session")
+def fake_url() -> Iterator[str]:
+    """A stand-in server in this process: no INFO, no CONFIG, another Lua."""
+    server = TcpFakeServer(("127.0.0.1", 0), server_type="redis")
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+    thread.start()
+    yield f"redis://127.0.0.1:{server.server_address[1]}"
+    server.shutdown()
+    server.server_close()
+    thread.join()
 
 
 @pytest.fixture

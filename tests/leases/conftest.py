@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
 import pytest
-from fakeredis import TcpFakeServer
 from redis.asyncio import Redis
 
 from kit.plain import Plain
@@ -56,19 +54,6 @@ async def direct(url: str) -> AsyncIterator[Plain]:
     """A plain client past every channel."""
     async with Plain(url) as client:
         yield client
-
-
-@pytest.fixture(scope="session")
-def fake_url() -> Iterator[str]:
-    """A stand-in server in this process: no INFO, no CONFIG, another Lua."""
-    server = TcpFakeServer(("127.0.0.1", 0), server_type="redis")
-    server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
-    thread.start()
-    yield f"redis://127.0.0.1:{server.server_address[1]}"
-    server.shutdown()
-    server.server_close()
-    thread.join()
 
 
 @pytest.fixture
