@@ -1,21 +1,29 @@
-"""Checks a call's arguments against the tool's signature, and carries them to the host and back as JSON."""
+"""Checks a call's arguments against the tool's signature, names them, and carries them to the host and back as JSON."""
 
 from __future__ import annotations
 
 import inspect
 import typing
+from collections import Counter
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 import pydantic
 from pydantic_core import core_schema
 
-from ..leases.errors import BadArgumentsError, ToolDeclarationError
+from ..leases.errors import BadArgumentsError, MyceliumError, ToolDeclarationError
+from ..ledger.canon import DEFAULT_MAX_ARGS_BYTES, Encoded, encode, json_body
+from .plain_schema import is_plain
 
 # Of these the message is the author's own, or quotes what was given.
 _QUOTING_RULES = {"value_error", "assertion_error", "union_tag_invalid", "uuid_parsing"}
 _RULES_WITHOUT_VALUES = set(typing.get_args(core_schema.ErrorType)) - _QUOTING_RULES
+_UNLIMITED = 1 << 62  # for what was measured before
 _SHOWN_CHARS = 64
 _SHOWN_FAULTS = 5
+_RECEIVERS = {"self", "cls"}
+_UNBOUND = "is a method without its object, which cannot be stored: declare a bound one, as in tool(…)(shop.charge)"
+_ANNOTATE = "Nothing was dispatched. Annotate the parameter with the type of what it is given."
 _NOTHING_SUBMITTED = "Nothing was dispatched. Correct the call."
 _CONFIG = pydantic.ConfigDict(
     extra="forbid",
@@ -23,11 +31,39 @@ _CONFIG = pydantic.ConfigDict(
     arbitrary_types_allowed=True,
     populate_by_name=False,
     ser_json_bytes="base64",
-    # As `null` they would be another value: kept as they are, they are refused where the call gets its canonical form.
+    # As `null` they would be another value.
     ser_json_inf_nan="constants",
     val_json_bytes="base64",
     validate_default=True,
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """A call's arguments after validation and defaults.
+
+    Attributes:
+        values: Python values by parameter name. The provider's key is there only if the caller gave it.
+        args: their canonical form, without the provider's key: what the identity is made of.
+    """
+
+    values: dict[str, object]
+    args: bytes
+
+    def __repr__(self) -> str:
+        # Arguments may be secrets of the caller's, and a repr ends up in logs.
+        return f"<checked arguments: {', '.join(self.values) or 'none'}>"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Wired(Checked):
+    """Checked arguments that another process can read back.
+
+    Attributes:
+        body: their JSON, as it is stored.
+    """
+
+    body: bytes
 
 
 class Arguments:
@@ -49,11 +85,14 @@ class Arguments:
         signature = inspect.signature(fn)
         for parameter in signature.parameters.values():
             self._check_kind(parameter)
+        if next(iter(signature.parameters), None) in _RECEIVERS:
+            raise self._declaration(_UNBOUND)
         if key_param is not None and key_param not in signature.parameters:
             raise self._declaration(f"names key_param={key_param!r}, which is no parameter of it")
         self._names = tuple(signature.parameters)
         self._signature = self._with_optional_key(signature)
         self._model = self._build(signature, self._hints(fn))
+        self._plain = is_plain(self._model.__pydantic_core_schema__)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -72,41 +111,83 @@ class Arguments:
             what = f"The call of {self._tool!r}: {_text(str(error))}."
             raise BadArgumentsError(what, next_step=_NOTHING_SUBMITTED) from None
 
-    def validate(self, arguments: Mapping[str, object]) -> dict[str, object]:
-        """Check arguments and fill in defaults.
+    def check(self, arguments: Mapping[str, object], *, max_bytes: int = DEFAULT_MAX_ARGS_BYTES) -> Checked:
+        """Check arguments and fill in defaults, for a call that this process runs itself.
 
-        Returns:
-            Python values by parameter name. The key parameter is there only if it was given.
+        Args:
+            arguments: what the caller gave, by parameter name.
+            max_bytes: the limit on the canonical form.
 
         Raises:
-            BadArgumentsError: the arguments do not fit; the message names the parameter and the rule, never the value.
+            BadArgumentsError: the arguments do not fit, or one has no canonical form; the message names the parameter
+                and the rule, never the value.
+            PayloadTooLargeError: they are above the limit.
         """
-        return self._values(self._check(arguments))
+        values = self._values(self._check(arguments))
+        return Checked(values, self._meaningful(values, encode(values, max_bytes=max_bytes), max_bytes))
 
-    def to_wire(self, arguments: Mapping[str, object]) -> dict[str, object]:
-        """Check arguments, fill in defaults, and turn them into JSON values.
+    def to_wire(self, arguments: Mapping[str, object], *, max_bytes: int = DEFAULT_MAX_ARGS_BYTES) -> Wired:
+        """Check arguments, fill in defaults, and write them as JSON that reads back as the same values.
+
+        Args:
+            arguments: what the caller gave, by parameter name.
+            max_bytes: the limit on the canonical form and on the JSON.
 
         Raises:
-            BadArgumentsError: as `validate`, or a value cannot be written as JSON.
+            BadArgumentsError: as `check`; or a value would come back as something else, such as a Decimal for a
+                parameter without annotation.
+            PayloadTooLargeError: they are above the limit.
         """
         model = self._check(arguments)
-        try:
-            dumped = model.model_dump(mode="json", by_alias=True, warnings=False)
-        except (ValueError, TypeError, RecursionError) as error:
-            what = f"The call of {self._tool!r}: a value cannot be written as JSON ({type(error).__name__})."
-            raise BadArgumentsError(what, next_step=_NOTHING_SUBMITTED) from None
-        return {name: dumped[name] for name in self._values(model)}
+        values = self._values(model)
+        encoded = encode(values, max_bytes=max_bytes)
+        # Plain values of plain types come back as they are: that is most calls, and a submit is on the hot path.
+        body = encoded.text if self._plain and encoded.is_json else self._body(model, values, encoded, max_bytes)
+        return Wired(values, self._meaningful(values, encoded, max_bytes), body)
 
     def from_wire(self, body: bytes) -> dict[str, object]:
-        """Read what `to_wire` gave, encoded as JSON.
+        """Read what `to_wire` gave as body.
 
         Raises:
             BadArgumentsError: the body is not a JSON object, or does not fit the signature.
         """
         try:
-            return self._values(self._model.model_validate_json(body))
+            # By field name, since that is how nested models are stored; the parameters' own names are aliases.
+            return self._values(self._model.model_validate_json(body, by_alias=True, by_name=True))
         except pydantic.ValidationError as error:
             raise BadArgumentsError(self._faults(error), next_step=_NOTHING_SUBMITTED) from None
+
+    def _meaningful(self, values: Mapping[str, object], encoded: Encoded, max_bytes: int) -> bytes:
+        # A provider's key that the caller chose is sent along, and takes no part in what the effect is.
+        if self._key_param not in values:
+            return encoded.text
+        rest = {name: value for name, value in values.items() if name != self._key_param}
+        return encode(rest, max_bytes=max_bytes).text
+
+    def _body(self, model: pydantic.BaseModel, values: Mapping[str, object], encoded: Encoded, max_bytes: int) -> bytes:
+        try:
+            dumped = model.model_dump(mode="json", by_alias=False, round_trip=True, warnings=False)
+        except Exception as error:  # noqa: BLE001 - a serializer of the caller's own may raise anything
+            what = f"The call of {self._tool!r}: a value cannot be written as JSON ({type(error).__name__})."
+            raise BadArgumentsError(what, next_step=_ANNOTATE) from None
+        by_name = dict(zip(self._names, dumped.values(), strict=True))
+        body = json_body({name: by_name[name] for name in values}, max_bytes=max_bytes)
+        self._check_return(values, encoded, body)
+        return body
+
+    def _check_return(self, values: Mapping[str, object], encoded: Encoded, body: bytes) -> None:
+        """Whether the tool gets what was named: K1 holds for what it is given, not for what was said to be given."""
+        try:
+            back = self.from_wire(body)
+            read = encode(back, max_bytes=_UNLIMITED)
+        except Exception:  # noqa: BLE001 - a validator of the caller's own may raise anything
+            back, read = {}, None
+        if read is not None and _alike(read, encoded):
+            return
+        lost = [name for name, value in values.items() if not _same(value, back.get(name))]
+        which = f"the argument for {lost[0]!r}" if back and lost else "an argument"
+        what = f"The call of {self._tool!r}: {which} would come back from the ledger as another value or type."
+        raise BadArgumentsError(what, next_step=_ANNOTATE)
 
     def _values(self, model: pydantic.BaseModel) -> dict[str, object]:
         values = dict(zip(self._names, model.__dict__.values(), strict=True))  # fields are in the signature's order
@@ -119,6 +200,9 @@ class Arguments:
             return self._model.model_validate(dict(arguments))
         except pydantic.ValidationError as error:
             raise BadArgumentsError(self._faults(error), next_step=_NOTHING_SUBMITTED) from None
+        except Exception as error:  # noqa: BLE001 - a validator or an object of the caller's own may raise anything
+            what = f"The call of {self._tool!r}: an argument could not be checked ({type(error).__name__})."
+            raise BadArgumentsError(what, next_step=_NOTHING_SUBMITTED) from None
 
     def _faults(self, error: pydantic.ValidationError) -> str:
         faults = error.errors(include_url=False, include_context=False, include_input=False)
@@ -154,11 +238,14 @@ class Arguments:
 
     def _build(self, signature: inspect.Signature, hints: Mapping[str, object]) -> type[pydantic.BaseModel]:
         # Fields are numbered and the real names are aliases: a parameter may be called `copy`, `schema` or `_x`.
+        prefix = "p"
+        while any(name.startswith(prefix) for name in self._names):
+            prefix += "p"
         fields: dict[str, tuple[object, object]] = {}
         for at, (name, parameter) in enumerate(signature.parameters.items()):
             hint = hints.get(name, typing.Any)
             self._check_secret(name, hint)
-            fields[_field(at)] = self._field(name, hint, parameter.default)
+            fields[f"{prefix}{at}"] = self._field(name, hint, parameter.default)
         build = typing.cast("Callable[..., type[pydantic.BaseModel]]", pydantic.create_model)
         try:
             return build(f"Arguments_{self._tool}", __config__=_CONFIG, **fields)
@@ -166,12 +253,10 @@ class Arguments:
             raise self._declaration(f"has an annotation that cannot be checked ({type(error).__name__})") from error
 
     def _field(self, name: str, hint: object, default: object) -> tuple[object, object]:
-        if name == self._key_param:
+        if name == self._key_param or default is None:
             return typing.Optional[hint], pydantic.Field(default=None, alias=name)  # noqa: UP045 - built from a value
         if default is inspect.Parameter.empty:
             return hint, pydantic.Field(alias=name)
-        if default is None:
-            return typing.Optional[hint], pydantic.Field(default=None, alias=name)  # noqa: UP045 - built from a value
         self._check_default(name, hint, default)
         return hint, pydantic.Field(default=default, alias=name)
 
@@ -188,8 +273,16 @@ class Arguments:
             raise self._declaration(fault)
 
 
-def _field(at: int) -> str:
-    return f"p{at}"
+def _same(one: object, other: object) -> bool:
+    try:
+        return _alike(encode(one, max_bytes=_UNLIMITED), encode(other, max_bytes=_UNLIMITED))
+    except MyceliumError:
+        return False
+
+
+def _alike(one: Encoded, other: Encoded) -> bool:
+    # A set meets its members in any order.
+    return one.text == other.text and (one.kinds == other.kinds or Counter(one.kinds) == Counter(other.kinds))
 
 
 def _path(loc: tuple[int | str, ...]) -> str:

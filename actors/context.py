@@ -55,6 +55,10 @@ class RunningCall(Protocol):
         """
         ...
 
+    def mark_within_s(self) -> float:
+        """How many seconds a mark may be waited for."""
+        ...
+
     def describe(self) -> CallContext:
         """The call as its tool may see it."""
         ...

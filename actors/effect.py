@@ -128,10 +128,10 @@ def _block(running: RunningCall, ref: str | None) -> None:
         raise BoundaryError(what, next_step="Nothing was started. Use `async with side_effect()` in an async tool.")
     asked = asyncio.run_coroutine_threadsafe(running.mark(ref), running.loop)
     try:
-        asked.result(timeout=max(0.0, running.describe().deadline_s))
+        asked.result(timeout=running.mark_within_s())
     except (futures.TimeoutError, futures.CancelledError):
         asked.cancel()
-        what = "The mark was not acknowledged before the attempt's timeout."
+        what = "The mark was not acknowledged in time."
         raise BoundaryError(what, next_step="Do not start the effect; let the error end the tool.") from None
 
 

@@ -11,6 +11,7 @@ from ..leases.store import Store
 from ..ledger.verdict import Doubt
 from ..reconcilers.resolve import AskedTool, ResolveReport, ResolveSettings, run_once
 from ..reconcilers.verdict import Verdict
+from .hosts.frames import ToolFacts
 from .messages import AskAdapter, HostGone, HostReady, Wake
 from .runtime import Actor
 
@@ -42,9 +43,9 @@ class ReconcilerActor(Actor[Wake | HostReady | HostGone]):
             case HostReady(host, _, tools):
                 self._hosts.add(host)
                 self._tools = {
-                    name: AskedTool(facts.lag_s, facts.binding.timeout_s, facts.binding.key_window_s)
+                    name: _asked(facts)
                     for name, facts in tools.items()
-                    if facts.lag_s is not None or facts.binding.key_window_s is not None
+                    if facts.lag_s is not None or facts.binding.resends
                 }
             case HostGone(host):
                 self._hosts.discard(host)
@@ -96,3 +97,8 @@ class ReconcilerActor(Actor[Wake | HostReady | HostGone]):
                 return await question.answer
         except TimeoutError:
             return Verdict.unknown("the adapter did not answer in time")
+
+
+def _asked(facts: ToolFacts) -> AskedTool:
+    binding = facts.binding
+    return AskedTool(facts.lag_s, binding.timeout_s, binding.key_window_s if binding.resends else None)

@@ -90,7 +90,8 @@ def _fault(attempt: Attempt, done: Done) -> tuple[str, str]:
 
 
 def _verb(attempt: Attempt, outcome: Outcome, boundary: Boundary) -> Settle:
-    repeatable = attempt.grant.effect_class in REPEATABLE
+    # The row may have been granted under another declaration than its host's: the stricter one holds.
+    repeatable = attempt.grant.effect_class in REPEATABLE and attempt.binding.repeatable
     unsent = boundary is Boundary.NOT_CROSSED
     match outcome:
         case Outcome.REFUSED:

@@ -12,14 +12,14 @@ from typing import Any, TypedDict, cast
 
 from ..leases.errors import BadArgumentsError, BadCallError, UnknownToolError
 from ..ledger.binding import Binding
-from ..ledger.identity import Identity, Scope, canonical, identify
+from ..ledger.states import Drift
 from ..ledger.submit import Intent, Retention
+from .naming import Naming, wrong
 from .tool import Call, Tool
 
 AnyTool = Tool[..., Any]
 AnyCall = Call[Any]
 
-MAX_HINT_BYTES = 1024
 MAX_DELAY_S = 3650 * 86400.0
 _SHORTEST_KEPT = timedelta(seconds=1)
 _NOTHING = "Nothing was submitted."
@@ -30,26 +30,40 @@ class CallOptions(TypedDict, total=False):
     """What may be said of one call beside its arguments.
 
     Attributes:
-        request_id: the host-owned identity of the intended effect, such as `charge-order:ORD-1`.
-        run_id: the agent's run; without a request id it is what the identity is derived from.
-        step: the model turn.
-        ordinal: which one of several equal calls of one step, from 0.
-        tool_call_id: the model's own id of the call: a hint for people, never an identity.
+        request_id: what names the call, and where it stands, to `state_ref`: see `Naming`.
+        drift: what happens when the same dispatch id comes with other arguments: `soft`, `hard` or `off`.
         delay_s: seconds before it may run.
         retention: how long row and result are kept after the end.
     """
 
     request_id: str | None
+    dispatch_id: str | None
+    thread_id: str | None
     run_id: str | None
+    node: str | None
     step: int | None
     ordinal: int
     tool_call_id: str | None
+    parent_request_id: str | None
+    handoff_id: str | None
+    decision_id: str | None
+    state_ref: str | None
+    drift: Drift
     delay_s: float
     retention: Retention
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Said(Naming):
+    """What stands in a submission beside the call itself, by name only."""
+
+    drift: Drift = Drift.SOFT
+    delay_s: float = 0.0
+    retention: Retention = _DEFAULT_RETENTION
+
+
 @dataclass(frozen=True, slots=True)
-class Submission:
+class Submission(_Said):
     """One call to be submitted: `Submission(charge.bind(order="ORD-1"), request_id="charge-order:ORD-1")`.
 
     Attributes:
@@ -60,13 +74,6 @@ class Submission:
 
     call: AnyCall | str
     arguments: Mapping[str, object] | None = None
-    request_id: str | None = None
-    run_id: str | None = None
-    step: int | None = None
-    ordinal: int = 0
-    tool_call_id: str | None = None
-    delay_s: float = 0.0
-    retention: Retention = _DEFAULT_RETENTION
 
     def __repr__(self) -> str:
         # Arguments may be secrets of the caller's, and a repr ends up in logs.
@@ -103,15 +110,17 @@ def intent_of(submission: Submission, tools: Mapping[str, AnyTool], *, namespace
         BadCallError: anything about it is wrong; its subclasses say what.
     """
     call = _bound(submission, tools)
-    _check_options(submission, call.tool.binding)
+    tool, binding = call.tool, call.tool.binding
+    _check_options(submission, binding)
+    wired = tool.to_wire(call.arguments, max_bytes=max_args_bytes)
+    identity = submission.identity(tool.name, binding, wired, namespace=namespace)
     return Intent(
-        identity=_identity(submission, call, namespace, max_args_bytes),
-        tool=call.tool.name,
-        binding=call.tool.binding,
-        run_id=submission.run_id,
-        step=submission.step,
-        asked=call.tool.reconciler is not None or call.tool.binding.key_window_s is not None,
-        tool_call_id=submission.tool_call_id,
+        identity=dataclasses.replace(identity, args=wired.body),
+        tool=tool.name,
+        binding=binding,
+        about=submission.about(binding),
+        drift=submission.drift,
+        asked=tool.reconciler is not None or binding.resends,
         delay_s=submission.delay_s,
         retention=submission.retention,
     )
@@ -156,68 +165,25 @@ def _unknown(name: str, tools: Mapping[str, AnyTool]) -> UnknownToolError:
     return UnknownToolError(f"There is no tool {name[:128]!r} here.", next_step=f"{_NOTHING} {known}")
 
 
-def _identity(submission: Submission, call: AnyCall, namespace: str, max_args_bytes: int) -> Identity:
-    tool = call.tool
-    wire = tool.to_wire(call.arguments)
-    try:
-        body = canonical(wire, max_bytes=max_args_bytes)
-        # A provider's key that the caller chose is sent along, and takes no part in what the effect is.
-        meaningful = (
-            body if tool.binding.key_param not in wire else canonical(tool.meaningful(wire), max_bytes=max_args_bytes)
-        )
-    except ValueError as error:
-        # Python refuses to write integers of thousands of digits.
-        what = f"The arguments of {tool.name!r} have no canonical form: {error}."
-        raise BadArgumentsError(what, next_step=f"{_NOTHING} Correct the call.") from None
-    scope = Scope(run_id=submission.run_id, step=submission.step, ordinal=submission.ordinal)
-    effect_class = tool.binding.effect_class
-    identity = identify(
-        tool.name, effect_class, meaningful, namespace=namespace, request_id=submission.request_id, scope=scope
-    )
-    return dataclasses.replace(identity, args=body)
-
-
 def _check_options(submission: Submission, binding: Binding) -> None:
-    _check_hint("run_id", submission.run_id)
-    _check_hint("tool_call_id", submission.tool_call_id)
-    if submission.run_id is not None and not submission.run_id.strip():
-        raise _wrong("run_id is blank")
-    numbers: dict[str, object] = {"step": submission.step, "ordinal": submission.ordinal}
-    for name, value in numbers.items():
-        if value is not None and (isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 1 << 53):
-            raise _wrong(f"{name} is not a whole number from 0")
+    submission.check()
+    if not _is(submission.drift, str) or submission.drift not in set(Drift):
+        raise wrong(f"drift is none of: {', '.join(Drift)}")
     delay_s = submission.delay_s
     if _is(delay_s, bool) or not (_is(delay_s, int) or _is(delay_s, float)):
-        raise _wrong("delay_s is not a number of seconds")
+        raise wrong("delay_s is not a number of seconds")
     if not (math.isfinite(delay_s) and 0 <= delay_s <= MAX_DELAY_S):
-        raise _wrong(f"delay_s is not between 0 and {MAX_DELAY_S:g} seconds")
+        raise wrong(f"delay_s is not between 0 and {MAX_DELAY_S:g} seconds")
     _check_retention(submission.retention, binding)
-
-
-def _check_hint(name: str, value: object) -> None:
-    if value is None:
-        return
-    if not isinstance(value, str):
-        raise _wrong(f"{name} is a {type(value).__name__}, not text")
-    try:
-        size = len(value.encode("utf-8"))
-    except UnicodeEncodeError:
-        raise _wrong(f"{name} has a lone surrogate, which is not text") from None
-    if size > MAX_HINT_BYTES:
-        raise _wrong(f"{name} is longer than {MAX_HINT_BYTES} bytes")
 
 
 def _check_retention(retention: object, binding: Binding) -> None:
     if not isinstance(retention, Retention):
-        raise _wrong(f"retention is a {type(retention).__name__}, not a Retention")
+        raise wrong(f"retention is a {type(retention).__name__}, not a Retention")
     # The server refuses to keep something for no time, and would do so in the middle of a settlement.
     if retention.row < _SHORTEST_KEPT or retention.result < _SHORTEST_KEPT:
-        raise _wrong("retention keeps row or result for less than a second")
+        raise wrong("retention keeps row or result for less than a second")
     if binding.key_window_s is not None and retention.row.total_seconds() < binding.key_window_s:
-        raise _wrong(
+        raise wrong(
             "retention keeps the row for less than the provider's key window, so that a repeat could be sent anew"
         )
-
-
-def _wrong(fault: str) -> BadCallError:
-    return BadCallError(f"The call cannot be taken: {fault}.", next_step=f"{_NOTHING} Correct the call.")

@@ -6,70 +6,25 @@ loop until it is over, but never deadlocks, as the client's loop is another. A f
 
 from __future__ import annotations
 
-import asyncio
 import atexit
-import os
-from collections.abc import Callable, Coroutine, Iterable, Mapping
-from concurrent.futures import Future
-from threading import Lock, Thread
+from collections.abc import Iterable, Mapping
+from threading import Lock
 from types import TracebackType
-from typing import Any, Self, TypeVar, Unpack
+from typing import Any, Self, Unpack
 
-from ..leases.errors import MyceliumError, ServerUnavailableError
+from ..leases.errors import MyceliumError
 from ..ledger.record import Record
 from ..ledger.states import State
 from .client import Client, ClientSettings, Tools, connect
 from .job import Job, OnUnknown
+from .portal import Portal
 from .submissions import AnyCall, CallOptions, Submission
-
-_T = TypeVar("_T")
-
-
-class _Loop:
-    """An event loop in a thread; work is brought to it from any other thread."""
-
-    def __init__(self) -> None:
-        self._pid = os.getpid()
-        self._started: Future[asyncio.AbstractEventLoop] = Future()
-        self._stop = asyncio.Event()
-        # A daemon: a program that forgets to close must be able to end.
-        self._thread = Thread(target=asyncio.run, args=(self._serve(),), name="mycelium", daemon=True)
-        self._thread.start()
-        self._loop: asyncio.AbstractEventLoop | None = self._started.result()
-
-    @property
-    def forked(self) -> bool:
-        """Whether this is a child of the process that has the thread."""
-        return self._pid != os.getpid()
-
-    def run(self, work: Callable[[], Coroutine[Any, Any, _T]]) -> _T:
-        """Run work there and wait for it here; an interrupt here cancels it there."""
-        if self._loop is None or self.forked:
-            what = "The client was made before this process forked." if self.forked else "The client is closed."
-            raise ServerUnavailableError(what, next_step="Connect again, in this process.")
-        future = asyncio.run_coroutine_threadsafe(work(), self._loop)
-        try:
-            return future.result()
-        except BaseException:
-            future.cancel()
-            raise
-
-    def stop(self) -> None:
-        """End the loop and its thread."""
-        loop, self._loop = self._loop, None
-        if loop is not None:
-            loop.call_soon_threadsafe(self._stop.set)
-            self._thread.join()
-
-    async def _serve(self) -> None:
-        self._started.set_result(asyncio.get_running_loop())
-        await self._stop.wait()
 
 
 class SyncJob:
     """A job, for plain code; see `Job`."""
 
-    def __init__(self, loop: _Loop, job: Job) -> None:
+    def __init__(self, loop: Portal, job: Job) -> None:
         self._loop = loop
         self._job = job
 
@@ -102,7 +57,7 @@ class SyncJob:
 class SyncClient:
     """A client for plain code; see `Client`. Made by `connect_sync`."""
 
-    def __init__(self, loop: _Loop, client: Client) -> None:
+    def __init__(self, loop: Portal, client: Client) -> None:
         self._loop = loop
         self._client = client
         self._closing = Lock()
@@ -173,7 +128,7 @@ def connect_sync(
     settings: ClientSettings | None = None,
 ) -> SyncClient:
     """Connect from plain code, best in a `with` statement. Arguments and errors are those of `connect`."""
-    loop = _Loop()
+    loop = Portal()
 
     async def opened() -> Client:
         return await connect(url, namespace=namespace, tools=tools, settings=settings)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import inspect
 import math
@@ -13,9 +14,10 @@ from typing import Any, Generic, ParamSpec, Protocol, TypedDict, TypeVar, Unpack
 
 from ..leases.errors import BoundaryError, ToolDeclarationError
 from ..ledger.binding import Binding
-from ..ledger.states import BoundaryMode, EffectClass
+from ..ledger.canon import DEFAULT_MAX_ARGS_BYTES
+from ..ledger.states import BoundaryMode, Capability, EffectClass, RetryPermission, Spendability
 from ..reconcilers.protocol import Adapter
-from .arguments import Arguments
+from .arguments import Arguments, Checked, Wired
 from .context import RUNNING
 
 P = ParamSpec("P")
@@ -61,28 +63,29 @@ class Tool(Generic[P, R]):
         """
         return Call(self, self._arguments.bind(args, kwargs))
 
-    def validate(self, arguments: Mapping[str, object]) -> dict[str, object]:
-        """Check arguments by the signature's annotations and fill in defaults.
+    def check(
+        self, args: tuple[object, ...], kwargs: Mapping[str, object], *, max_bytes: int = DEFAULT_MAX_ARGS_BYTES
+    ) -> Checked:
+        """Check arguments by the annotations and fill in defaults, for a call that this process runs itself.
 
-        Returns:
-            Python values by parameter name. The key parameter is there only if it was given.
-
-        Raises:
-            BadArgumentsError: they do not fit; the message names the parameter and the rule, never the value.
-        """
-        return self._arguments.validate(arguments)
-
-    def to_wire(self, arguments: Mapping[str, object]) -> dict[str, object]:
-        """Check arguments, fill in defaults, and turn them into JSON values.
+        The values may be of any kind that has a canonical form, whether their parameters are annotated or not.
 
         Raises:
-            BadArgumentsError: as `validate`, or a value cannot be written as JSON.
+            BadArgumentsError: they do not fit, or one has no canonical form; the message names the parameter and the
+                rule, never the value.
+            PayloadTooLargeError: they are above the limit.
         """
-        return self._arguments.to_wire(arguments)
+        return self._arguments.check(self._arguments.bind(args, kwargs), max_bytes=max_bytes)
 
-    def meaningful(self, wire: Mapping[str, object]) -> dict[str, object]:
-        """What of `to_wire`'s answer takes part in the identity: all but the provider's key."""
-        return {name: value for name, value in wire.items() if name != self.binding.key_param}
+    def to_wire(self, arguments: Mapping[str, object], *, max_bytes: int = DEFAULT_MAX_ARGS_BYTES) -> Wired:
+        """Check arguments, fill in defaults, and write them as JSON that a host reads back as the same values.
+
+        Raises:
+            BadArgumentsError: as `check`; or a value would come back as something else, such as a Decimal for a
+                parameter without annotation.
+            PayloadTooLargeError: they are above the limit.
+        """
+        return self._arguments.to_wire(arguments, max_bytes=max_bytes)
 
     def from_wire(self, body: bytes, *, idempotency_key: str | None = None) -> dict[str, object]:
         """Read stored arguments back, and fill in the provider's key if the caller left it out.
@@ -91,7 +94,7 @@ class Tool(Generic[P, R]):
             BadArgumentsError: the body is not a JSON object, or does not fit the signature.
         """
         values = self._arguments.from_wire(body)
-        key = self.binding.key_param
+        key = self.binding.key_param if self.binding.propagate_effect_id_as_provider_key else None
         if key is not None and idempotency_key is not None:
             values.setdefault(key, idempotency_key)
         return values
@@ -158,6 +161,7 @@ class Declaration(TypedDict, total=False):
     """What `@tool(...)` takes.
 
     Attributes:
+        binding: the declared facts, made before; the single ones are then left out.
         effect_class: what kind of effect the tool has; undeclared means the strictest write, and says so once.
         boundary: who writes the mark: `automatic` (default for writes: the runtime, before the body) or `explicit` (the
             tool, by `side_effect()`).
@@ -165,18 +169,35 @@ class Declaration(TypedDict, total=False):
         timeout_s: seconds that one attempt may take.
         key_param: the parameter that the runtime fills with the provider's idempotency key when the caller left it out.
         key_window_s: for how long the provider honours that key.
+        propagate_effect_id_as_provider_key: whether it is filled with the effect id; see `Binding`.
+        capability: whether the outcome of an unfinished call can be learnt; may only be tightened, as the next two.
+        spendability: how often one intent may have its effect.
+        retry_permission: who may let a call run again.
+        request_id_from: the parameter that names the request.
+        destination: dotted path of the argument that says where the effect goes, as `to.email`.
+        policy_version: of the rules that the host runs under; part of the identity.
+        agent_id: who calls; part of the identity.
         reconciler: the adapter that asks the provider what became of a call.
         max_attempts: how often a repeatable tool may fail.
         max_deaths: how often a host or session may end under one transition.
         retry_delay_s: mean delay before a repeatable tool that failed runs again.
     """
 
+    binding: Binding
     effect_class: EffectClass | str
     boundary: BoundaryMode | str
     name: str
     timeout_s: float
     key_param: str | None
     key_window_s: float | None
+    propagate_effect_id_as_provider_key: bool
+    capability: Capability | str
+    spendability: Spendability | str
+    retry_permission: RetryPermission | str
+    request_id_from: str | None
+    destination: str | None
+    policy_version: str
+    agent_id: str
     reconciler: Adapter | None
     max_attempts: int
     max_deaths: int
@@ -203,36 +224,57 @@ def tool(fn: Callable[..., Any] | None = None, /, **declared: Unpack[Declaration
         ToolDeclarationError: the function cannot be a tool, or the declared facts contradict each other.
     """
     if fn is None:
-        return functools.partial(_declare, declared=declared)
-    return _declare(fn, declared)
+        return functools.partial(declare, declared=declared)
+    return declare(fn, declared)
 
 
-def _declare(fn: Callable[..., Any], declared: Declaration) -> Tool[..., Any]:
+def declare(fn: Callable[..., Any], declared: Declaration) -> Tool[..., Any]:
+    """Declare a function as a tool.
+
+    Raises:
+        ToolDeclarationError: the function cannot be a tool, or the declared facts contradict each other.
+    """
     name = declared.get("name") or str(getattr(fn, "__name__", type(fn).__name__))
     _check_function(name, fn)
-    if "effect_class" not in declared:
+    if "effect_class" not in declared and "binding" not in declared:
         said = f"the tool {name!r} declares no effect_class and is treated as non_idempotent_mutate: never run twice"
         warnings.warn(said, UndeclaredEffectWarning, stacklevel=3)
     reconciler = declared.get("reconciler")
     _check_reconciler(name, reconciler)
     binding = _binding(name, declared)
+    _check_parameters(name, fn, binding)
     if inspect.iscoroutinefunction(fn):
         return AsyncTool[..., Any](fn, name, binding, reconciler)
     return SyncTool[..., Any](fn, name, binding, reconciler)
 
 
 def _binding(name: str, declared: Declaration) -> Binding:
-    facts: dict[str, Any] = {k: v for k, v in declared.items() if k not in {"name", "reconciler", "boundary"}}
+    facts: dict[str, Any] = {
+        k: v for k, v in declared.items() if k not in {"name", "reconciler", "boundary", "binding"}
+    }
+    asked = declared.get("reconciler") is not None
+    if "binding" in declared:
+        if facts or "boundary" in declared:
+            raise _refused(name, f"is declared twice: by binding=, and by {', '.join(facts) or 'boundary'}")
+        made = declared["binding"]
+        return dataclasses.replace(made, reconcilable=True) if asked and not made.reconcilable else made
+    facts["reconcilable"] = asked
+    if "boundary" in declared:
+        facts["boundary_mode"] = declared["boundary"]
     try:
-        facts["effect_class"] = EffectClass(declared.get("effect_class", EffectClass.NON_IDEMPOTENT_MUTATE))
-        if "boundary" in declared:
-            facts["boundary_mode"] = BoundaryMode(declared["boundary"])
-        binding = Binding(**facts)
+        return Binding(**facts)
+    except ToolDeclarationError as error:
+        raise type(error)(f"The tool {name!r}: {error.what}", next_step=error.next_step) from None
     except (ValueError, TypeError) as error:
         raise _refused(name, f"is declared with something that does not exist: {error}") from None
-    if not math.isfinite(binding.timeout_s):
-        raise _refused(name, "needs a finite timeout_s")
-    return binding
+
+
+def _check_parameters(name: str, fn: Callable[..., Any], binding: Binding) -> None:
+    named = {"request_id_from": binding.request_id_from, "destination": binding.destination}
+    parameters = inspect.signature(fn).parameters
+    for field, path in named.items():
+        if path is not None and path.partition(".")[0] not in parameters:
+            raise _refused(name, f"names {field}={path!r}, which is no parameter of it")
 
 
 def _check_function(name: str, fn: object) -> None:

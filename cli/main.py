@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import typer
 
-from .jobs import jobs
 from .options import EPILOG, Version
+from .receipts import receipts
 from .submit import submit
+from .transitions import transitions
 from .worker import worker
 from .workers import workers
 
@@ -42,7 +43,8 @@ def demo(ctx: typer.Context) -> None:
 
 app.command(epilog=EPILOG)(worker)
 app.command(epilog=EPILOG)(submit)
-app.add_typer(jobs, name="jobs", epilog=EPILOG)
+app.add_typer(transitions, name="transitions", epilog=EPILOG)
+app.add_typer(receipts, name="receipts", epilog=EPILOG)
 app.command(epilog=EPILOG)(workers)
 
 

@@ -1,4 +1,4 @@
-"""Reads a call's arguments from the command line, a file or stdin, and refuses what is not a JSON object."""
+"""Reads JSON from the command line, a file or stdin: a call's arguments, or a result."""
 
 from __future__ import annotations
 
@@ -10,20 +10,33 @@ from typing import cast
 from ..leases.errors import BadArgumentsError
 
 _MOST_BYTES = 16 << 20
-_NOTHING = "Nothing was submitted."
+_NOTHING = "Nothing was written."
 
 
 def read_arguments(given: str) -> dict[str, object]:
-    """Read `{…}`, `@file` or `-`.
+    """Read an object from `{…}`, `@file` or `-`.
 
     Raises:
         BadArgumentsError: it cannot be read, is not JSON, or is not an object.
     """
+    value = read_result(given)
+    if not isinstance(value, dict):
+        what = f"The JSON is {_kind(value)}, not an object with the parameters' names."
+        raise BadArgumentsError(what, next_step=f'{_NOTHING} Write {{"parameter": value}}.')
+    return cast("dict[str, object]", value)
+
+
+def read_result(given: str) -> object:
+    """Read any JSON value from the text itself, `@file` or `-`.
+
+    Raises:
+        BadArgumentsError: it cannot be read, or is not JSON.
+    """
     if given == "-":
-        return _object(_text(_limited(sys.stdin.buffer.read(_MOST_BYTES + 1)), "stdin"), "stdin")
+        return _value(_text(_limited(sys.stdin.buffer.read(_MOST_BYTES + 1)), "stdin"), "stdin")
     if given.startswith("@"):
-        return _object(_text(_limited(_file(given[1:])), "the file"), "the file")
-    return _object(given, "the argument")
+        return _value(_text(_limited(_file(given[1:])), "the file"), "the file")
+    return _value(given, "the argument")
 
 
 def _file(name: str) -> bytes:
@@ -39,7 +52,7 @@ def _file(name: str) -> bytes:
 
 def _limited(body: bytes) -> bytes:
     if len(body) > _MOST_BYTES:
-        what = f"The arguments take more than {_MOST_BYTES:,} bytes."
+        what = f"The JSON takes more than {_MOST_BYTES:,} bytes."
         raise BadArgumentsError(what, next_step=f"{_NOTHING} Store the body elsewhere and pass a reference.")
     return body
 
@@ -52,9 +65,9 @@ def _text(body: bytes, where: str) -> str:
         raise BadArgumentsError(what, next_step=f"{_NOTHING} Save it as UTF-8.") from None
 
 
-def _object(body: str, where: str) -> dict[str, object]:
+def _value(body: str, where: str) -> object:
     try:
-        value: object = json.loads(body, parse_constant=_no_constant, object_pairs_hook=_no_repeats)
+        return json.loads(body, parse_constant=_no_constant, object_pairs_hook=_no_repeats)
     except json.JSONDecodeError as error:
         what = f"What {where} holds is not JSON: {error.msg} at line {error.lineno}, column {error.colno}."
         raise BadArgumentsError(what, next_step=f"{_NOTHING} Correct it; keys and text need double quotes.") from None
@@ -62,10 +75,6 @@ def _object(body: str, where: str) -> dict[str, object]:
         raise BadArgumentsError("The JSON is nested too deep.", next_step=f"{_NOTHING} Flatten it.") from None
     except ValueError as error:
         raise BadArgumentsError(f"The JSON cannot be taken: {error}.", next_step=f"{_NOTHING} Correct it.") from None
-    if not isinstance(value, dict):
-        what = f"The JSON is {_kind(value)}, not an object with the parameters' names."
-        raise BadArgumentsError(what, next_step=f'{_NOTHING} Write {{"parameter": value}}.')
-    return cast("dict[str, object]", value)
 
 
 def _no_constant(word: str) -> object:

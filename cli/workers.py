@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import cast
 
-from .jobs import connected
+from .connected import connected
 from .options import AsJson, Namespace, Url
 from .output import duration, print_json, print_table, run
 

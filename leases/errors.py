@@ -84,6 +84,10 @@ class BadArgumentsError(BadCallError):
     """The arguments are not JSON, do not fit the tool's signature, or have no canonical form (K2)."""
 
 
+class MissingRequestIdentityError(BadCallError):
+    """Nothing names the intended effect: a retry of the call could not be told from a new one."""
+
+
 class PayloadTooLargeError(BadCallError):
     """Arguments or identity are above the limit."""
 
@@ -92,8 +96,16 @@ class IdentityConflictError(BadCallError):
     """The same request id names another effect: other arguments, tool, class or scope (K3)."""
 
 
+class ArgsDriftError(IdentityConflictError):
+    """The same dispatch came before with other arguments: a retry has the same ones, and a new call a new dispatch."""
+
+
 class ToolDeclarationError(BadCallError):
     """A tool was declared with a binding that cannot hold."""
+
+
+class ToolCapabilityDeclarationError(ToolDeclarationError):
+    """A tool claims more of its recovery than its class, key and reconciler can support."""
 
 
 # ── the outcome ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -139,6 +151,57 @@ class ResultTimeoutError(MyceliumError):
 
 class JobNotFoundError(MyceliumError):
     """No transition of that request id is on record. This is not proof that its effect never happened."""
+
+
+class ReceiptError(MyceliumError):
+    """A receipt could not be made or kept. The call that it is of stands as it is."""
+
+
+# ── what a person asks of the ledger ─────────────────────────────────────────────────────────────────────────────────
+
+
+class LedgerError(MyceliumError):
+    """The ledger refused to change a transition. Nothing was written."""
+
+
+class LedgerHardBlockError(LedgerError):
+    """The call is on record, and may not run again: a provider or a person has to say what became of it.
+
+    Attributes:
+        request_id: the transition.
+        why: the rule that decided, as a word.
+    """
+
+    def __init__(
+        self, what: str, *, next_step: str, state: str | None = None, request_id: str = "", why: str = ""
+    ) -> None:
+        self.request_id = request_id
+        self.why = why
+        super().__init__(what, next_step=next_step, state=state)
+
+
+class LedgerSoftBlockError(LedgerHardBlockError):
+    """A read whose outcome is unknown is not run again, because its caller asked for that. It may be called later."""
+
+
+class LedgerPollTimeoutError(LedgerError):
+    """The wait for another holder is over before the transition is. Nothing was written to it."""
+
+
+class LedgerOutcomeAlreadySetError(LedgerError):
+    """A write of an attempt was refused: it is not the current one any more, or its decision or outcome is recorded."""
+
+
+class LedgerReleaseRefusedError(LedgerError):
+    """A person may not settle this, or not now: it is held, ended, or not in doubt, or nobody may say so."""
+
+
+class LedgerAlreadyResolvedError(LedgerError):
+    """A person's verification of this attempt is on record; it is never overwritten."""
+
+
+class LedgerWorkerAliveError(LedgerError):
+    """The old attempt may still send: wait, or declare its worker dead."""
 
 
 # ── inside a tool ────────────────────────────────────────────────────────────────────────────────────────────────────

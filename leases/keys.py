@@ -13,10 +13,13 @@ from .errors import SettingsError
 
 _NAMESPACE = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}")
 
-PERMANENT = ("meta", "counters", "states", "events", "tools", "sessions", "delayed", "ready", "unknown")
-"""Keys that have no TTL by design: bounded by a cap, by the tools declared, or by the jobs that are open."""
+PERMANENT = (
+    *("meta", "counters", "states", "events", "tools", "sessions", "delayed", "ready", "unknown"),
+    *("receipts", "receipted"),
+)
+"""Keys that have no TTL by design: bounded by a cap, by the tools declared or by the open jobs; receipts by people."""
 
-OPEN_ONLY = ("row", "args", "held", "session")
+OPEN_ONLY = ("row", "args", "held", "session", "effect", "ticket", "aliases")
 """Keys that have no TTL while their transition or session is open, and one from the moment it ends."""
 
 ENDED = ("result",)
@@ -99,6 +102,26 @@ class Keyspace:
     def result(self, request_id: str) -> str:
         """String: the result body, opaque to every script."""
         return f"{self.tag}:result:{request_id}"
+
+    def effect(self, effect_id: str) -> str:
+        """String: the request id of the row that an effect has, where another request id may name it too."""
+        return f"{self.tag}:effect:{effect_id}"
+
+    def ticket(self, ticket: str) -> str:
+        """String: the request id that a dispatch identity was first used for, by which other arguments are noticed."""
+        return f"{self.tag}:ticket:{ticket}"
+
+    def aliases(self, request_id: str) -> str:
+        """Set: other request ids that joined this one's row."""
+        return f"{self.tag}:aliases:{request_id}"
+
+    def receipts(self) -> str:
+        """Stream: signed receipts, where they are kept here. An audit trail: nothing of ours shortens it."""
+        return self.tag + ":receipts"
+
+    def receipted(self) -> str:
+        """Set: ids of the receipts that are, or were, in the stream."""
+        return self.tag + ":receipted"
 
     def settled(self, client_id: str) -> str:
         """Channel: request ids that ended, for the client that waits for them. Only ever shortens a poll."""

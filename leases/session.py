@@ -56,7 +56,7 @@ class CloseReply(StrEnum):
 
 @scripted("mycelium.leases", "open_session", OpenReply)
 def open_session(  # noqa: PLR0913, PLR0917 - the columns of its row
-    session: str, epoch: int, boot: str, ttl_ms: int, name: str, info: str | bytes
+    session: str, epoch: int, boot: str, ttl_ms: int, grace_ms: int, name: str, info: str | bytes
 ) -> None:
     """Open a session."""
 
@@ -80,21 +80,26 @@ class SessionSettings:
         renew_every_s: how often the holder renews.
         call_timeout_s: how long one renewal may take.
         margin_s: how much earlier than the server the holder stops trusting itself.
+        grace_s: for how long after its deadline a session whose end nobody saw is not taken for dead: a lapse alone is no
+            evidence of death, and what it held is left alone for so long.
 
     Raises:
-        SettingsError: a time is not positive, or ttl_s < 3 × renew_every_s + call_timeout_s + margin_s.
+        SettingsError: a time is not positive, grace_s is negative, or ttl_s < 3 × renew_every_s + call_timeout_s + margin_s.
     """
 
     ttl_s: float = 15.0
     renew_every_s: float = 3.0
     call_timeout_s: float = 1.0
     margin_s: float = 2.0
+    grace_s: float = 0.0
 
     def __post_init__(self) -> None:
         """Refuse contradictions."""
         for name in ("ttl_s", "renew_every_s", "call_timeout_s", "margin_s"):
             if not getattr(self, name) > 0:
                 raise SettingsError(f"{name} is {getattr(self, name)}.", next_step=f"Give {name} a positive value.")
+        if not self.grace_s >= 0:
+            raise SettingsError(f"grace_s is {self.grace_s}.", next_step="Give grace_s 0 or more seconds.")
         least = 3 * self.renew_every_s + self.call_timeout_s + self.margin_s
         if self.ttl_s < least:
             what = f"ttl_s {self.ttl_s:g} < 3 × renew_every_s + call_timeout_s + margin_s = {least:g}."
@@ -195,6 +200,7 @@ class Session:
                 epoch=epoch,
                 boot=boot,
                 ttl_ms=self.settings.ttl_ms,
+                grace_ms=round(self.settings.grace_s * 1000),
                 name=self.name,
                 info=self._info,
             )

@@ -10,6 +10,7 @@ import msgspec
 
 from ..leases.errors import JobNotFoundError, ScriptError
 from ..leases.store import Store
+from .about import About
 from .replies import integer, items, mapping, raw, text
 from .states import Boundary, EffectClass, State
 
@@ -54,9 +55,18 @@ class Record:
         evidence: what the verdict rested on.
         said: why the provider could not say, when it was asked last.
         asked: whether there is a way to learn what became of it if it is unknown.
-        run_id: the agent's run.
-        step: the model turn.
-        tool_call_id: the model's own id: a hint.
+        about: where the call came from.
+        aliases: other request ids that joined it.
+        key: the provider's idempotency key, where the caller chose one.
+        ended: whether its last attempt is known to be able to send nothing more.
+        decision: the recorded decision as JSON; empty: none was asked for.
+        resolution: what a person verified: `completed` or `not_executed`; empty: nobody did.
+        resolved_by: who.
+        resolution_reason: why.
+        resolved_ms: when; server milliseconds.
+        released_from: the state that it was released from.
+        dead_by: who declared its holder dead; empty: nobody did.
+        dead_reason: why.
         created_ms: server milliseconds.
         history: its own short history, oldest first.
     """
@@ -77,9 +87,18 @@ class Record:
     evidence: str
     said: str
     asked: bool
-    run_id: str
-    step: str
-    tool_call_id: str
+    about: About
+    aliases: tuple[str, ...]
+    key: str
+    ended: bool
+    decision: str
+    resolution: str
+    resolved_by: str
+    resolution_reason: str
+    resolved_ms: int
+    released_from: str
+    dead_by: str
+    dead_reason: str
     created_ms: int
     history: tuple[Entry, ...] = field(default=())
 
@@ -115,7 +134,7 @@ class Failure:
 
 
 async def read_record(store: Store, request_id: str) -> Record:
-    """Read one transition.
+    """Read one transition, under its own request id or one that joined it.
 
     Raises:
         JobNotFoundError: nothing is on record under this id.
@@ -123,15 +142,22 @@ async def read_record(store: Store, request_id: str) -> Record:
         ServerError: the server could not be asked.
     """
     fields = mapping(await store.calls.read("HGETALL", store.keys.row(request_id)))
+    if "alias" in fields and "state" not in fields:
+        request_id = fields["alias"]
+        fields = mapping(await store.calls.read("HGETALL", store.keys.row(request_id)))
     if not fields:
         what = f"No job {request_id!r} is on record in namespace {store.keys.namespace!r}."
         next_step = "Check id and namespace. That nothing is on record does not prove that the effect never happened."
         raise JobNotFoundError(what, next_step=next_step)
     try:
-        return _record(request_id, fields)
+        return _record(request_id, fields, await _aliases(store, request_id) if "linked" in fields else [])
     except (KeyError, ValueError) as broken:
         what = f"The record of {request_id!r} is corrupt: it was not written by this product."
         raise ScriptError(what, next_step="It never runs as it is. Look at the key by hand.") from broken
+
+
+async def _aliases(store: Store, request_id: str) -> list[str]:
+    return [text(alias) for alias in items(await store.calls.read("SMEMBERS", store.keys.aliases(request_id)))]
 
 
 async def read_now_ms(store: Store) -> int:
@@ -164,7 +190,7 @@ async def read_body(store: Store, request_id: str) -> bytes | None:
     return None if value is None else raw(value)
 
 
-def _record(request_id: str, fields: Mapping[str, str]) -> Record:
+def _record(request_id: str, fields: Mapping[str, str], aliases: list[str]) -> Record:
     return Record(
         request_id=request_id,
         effect_id=fields["effect"],
@@ -182,9 +208,18 @@ def _record(request_id: str, fields: Mapping[str, str]) -> Record:
         evidence=fields.get("evidence", ""),
         said=fields.get("said", ""),
         asked=fields.get("asked") == "1",
-        run_id=fields.get("run", ""),
-        step=fields.get("step", ""),
-        tool_call_id=fields.get("call", ""),
+        about=About.read(fields.get("about", "")),
+        aliases=tuple(sorted(aliases)),
+        key=fields.get("key", ""),
+        ended=fields.get("ended") == "1",
+        decision=fields.get("decision", ""),
+        resolution=fields.get("resolution", ""),
+        resolved_by=fields.get("resolved_by", ""),
+        resolution_reason=fields.get("resolution_reason", ""),
+        resolved_ms=integer(fields.get("resolved_ms", "")),
+        released_from=fields.get("released_from", ""),
+        dead_by=fields.get("dead_by", ""),
+        dead_reason=fields.get("dead_reason", ""),
         created_ms=integer(fields.get("created_ms", "")),
         history=tuple(_history(fields)),
     )

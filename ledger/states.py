@@ -1,8 +1,18 @@
-"""The closed sets of the ledger: states, boundaries, effect classes, and the words that settle an attempt."""
+"""The closed sets of the ledger: states, boundaries, what a tool declares of itself, gates, and words of settlement."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
+from typing import TypeVar
+
+_Word = TypeVar("_Word", bound=StrEnum)
+
+
+def stricter(one: _Word, other: _Word) -> _Word:
+    """The stricter of two members of a set whose members stand from the laxest to the strictest."""
+    members = list(type(one))
+    return max(one, other, key=members.index)
 
 
 class State(StrEnum):
@@ -60,7 +70,10 @@ class BoundaryMode(StrEnum):
 
 
 class EffectClass(StrEnum):
-    """What kind of effect a tool has; retry, recovery and cancel all follow from it."""
+    """What kind of effect a tool has; retry, recovery and cancel all follow from it. From the laxest to the strictest.
+
+    Other names of the classes, as `payment`, are taken for the class: see `CLASS_ALIASES`.
+    """
 
     READ = "read"
     """No effect: may run again at will."""
@@ -73,9 +86,116 @@ class EffectClass(StrEnum):
     IRREVERSIBLE = "irreversible"
     """Each dispatch is a new effect that cannot be undone."""
 
+    @classmethod
+    def _missing_(cls, value: object) -> EffectClass | None:
+        return CLASS_ALIASES.get(value) if isinstance(value, str) else None
+
+
+CLASS_ALIASES: Mapping[str, EffectClass] = {
+    "read_only": EffectClass.READ,
+    "idempotent_write": EffectClass.IDEMPOTENT_MUTATE,
+    "external_api_mutation": EffectClass.KEYED_MUTATE,
+    "non_idempotent_write": EffectClass.NON_IDEMPOTENT_MUTATE,
+    "payment": EffectClass.NON_IDEMPOTENT_MUTATE,
+    "email": EffectClass.NON_IDEMPOTENT_MUTATE,
+    "subagent": EffectClass.NON_IDEMPOTENT_MUTATE,
+    "onchain_action": EffectClass.IRREVERSIBLE,
+}
+"""Names of classes that people write; each is read as its class and never stored."""
 
 REPEATABLE = frozenset({EffectClass.READ, EffectClass.IDEMPOTENT_MUTATE})
-"""Classes whose lost attempt simply runs again."""
+"""Classes whose lost attempt may run again, where the declaration is not stricter: see `Binding.repeatable`."""
+
+
+class Capability(StrEnum):
+    """Whether the outcome of an unfinished call can be learnt. From the laxest to the strictest."""
+
+    IDEMPOTENT = "idempotent"
+    """It need not be: running it again is safe."""
+    QUERYABLE = "queryable"
+    """A reconciler or the provider's key can establish it."""
+    BLIND = "blind"
+    """Nobody can: what is in doubt waits for a person."""
+
+
+class Spendability(StrEnum):
+    """How often one intent may have its effect. From the laxest to the strictest."""
+
+    MULTI_USE = "multi_use"
+    """As often as it runs: once more changes nothing."""
+    SINGLE_USE = "single_use"
+    """Once: what may have had its effect is not run again, unless the provider de-duplicates it."""
+    NON_REPLAYABLE = "non_replayable"
+    """Once, and never sent again after it may have been sent, not even with its key."""
+
+
+class RetryPermission(StrEnum):
+    """Who may let a call run again that failed or is in doubt. From the laxest to the strictest."""
+
+    SAFE_RETRY = "safe_retry"
+    """The runtime."""
+    SAME_KEY = "retry_only_with_same_provider_idempotency_key"
+    """The runtime, with the key that was sent first."""
+    MANUAL = "manual_reconciliation_required"
+    """A person, or a provider's verdict."""
+    NEVER = "never_retry_automatically"
+    """Nobody by default: a person has to take it on themselves."""
+
+
+class Gate(StrEnum):
+    """What a repeated dispatch gets. The words are public: people read them in metrics and logs."""
+
+    ALLOW = "ALLOW"
+    """It runs."""
+    RETURN = "RETURN"
+    """The stored result; nothing runs."""
+    POLL = "POLL"
+    """Wait: somebody has it, or it is not its time; nothing runs and nothing is written."""
+    RECLAIM = "RECLAIM"
+    """A read: taken over, and run again."""
+    REPAIR = "REPAIR"
+    """The row is filled in first and then judged; nothing runs."""
+    SOFT_BLOCK = "SOFT_BLOCK"
+    """A read whose outcome is unknown: run again by default, refused for who asks for that."""
+    HARD_BLOCK = "HARD_BLOCK"
+    """Refused: a reconciler or a person has to say what happened."""
+
+
+class Liveness(StrEnum):
+    """Whether the last attempt of a transition may still act."""
+
+    HELD = "held"
+    """Its session is alive."""
+    GRACE = "grace"
+    """Its session lapsed, and there is no evidence yet that the attempt can send nothing more."""
+    DEAD = "dead"
+    """There is: its session was ended or declared dead, or the grace is over."""
+    NOBODY = "nobody"
+    """None was begun, or its holder told that it is over."""
+
+
+class KeyMatch(StrEnum):
+    """How the provider's key of this call compares with the one that was sent before."""
+
+    NOT_DECLARED = "not_declared"
+    """The tool names no parameter for it."""
+    SAME = "same"
+    """It is the same key."""
+    DIFFERENT = "different"
+    """The provider would take it for another effect."""
+    MISSING = "missing"
+    """One of the two is not there."""
+
+
+class KeyAge(StrEnum):
+    """Whether the provider still knows the key that was sent first."""
+
+    UNTRACKED = "untracked"
+    """Nobody can say: no window is declared, or no first dispatch is on record."""
+    VALID = "valid"
+    """It does, and still will when this call arrives at the latest."""
+    OVER = "over"
+    """It may have forgotten it."""
 
 
 class Settle(StrEnum):
@@ -108,3 +228,14 @@ class Settled(StrEnum):
     """Refused: no such row."""
     CORRUPT = "corrupt"
     """Refused: the row is not what a script of ours writes."""
+
+
+class Drift(StrEnum):
+    """What happens when the same dispatch comes with other arguments."""
+
+    SOFT = "soft"
+    """It is refused, and the caller may correct it."""
+    HARD = "hard"
+    """It is refused as blocked: a person looks at it."""
+    OFF = "off"
+    """Other arguments are another call."""

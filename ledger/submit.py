@@ -4,18 +4,29 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import StrEnum
 from typing import NamedTuple
 
 from ..leases.channel import Channel
-from ..leases.errors import EpochChangedError, IdentityConflictError, ScriptError, SettingsError
+from ..leases.errors import (
+    EpochChangedError,
+    IdentityConflictError,
+    LedgerHardBlockError,
+    ScriptError,
+    SettingsError,
+)
 from ..leases.scripts import scripted
+from .about import About
 from .binding import Binding
 from .identity import Identity
+from .refusals import conflicting, drifted
 from .replies import text, words
-from .states import State
+from .states import Drift, State
+
+Refusal = IdentityConflictError | LedgerHardBlockError | ScriptError
+"""Why one intent of a batch was not taken."""
 
 BATCH = 100
 """Jobs in one script call: a hundred small rows keep the server busy for about two milliseconds."""
@@ -34,6 +45,8 @@ class SubmitReply(StrEnum):
     """The same effect is already on record."""
     CONFLICT = "conflict"
     """The request id names another effect."""
+    DRIFT = "drift"
+    """The dispatch was submitted before, with other arguments."""
     CORRUPT = "corrupt"
     """The row is not what a script of ours writes."""
 
@@ -43,17 +56,19 @@ class JobItem(NamedTuple):
 
     id: str
     effect: str
+    ticket: str
+    shared: int
+    drift: str
     tool: str
     effect_class: str
     mode: str
+    again: int
     max_attempts: int
     max_deaths: int
     delay_ms: int
     keep: int
     keep_result: int
-    run: str
-    step: str
-    call: str
+    about: bytes
     asked: int
     body: bytes
 
@@ -95,10 +110,9 @@ class Intent:
         identity: what it is known by, and its canonical arguments.
         tool: the tool's name.
         binding: the tool's declared facts.
-        run_id: the agent's run, for people.
-        step: the model turn, for people.
+        about: where the call came from, for people.
+        drift: what happens when the same dispatch comes with other arguments.
         asked: whether there is a way to learn what became of an unknown one: an adapter, or a key to send again.
-        tool_call_id: the model's own id of the call: a hint for people, never an identity.
         delay_s: seconds before it may run.
         retention: how long it is kept after its end.
     """
@@ -106,10 +120,9 @@ class Intent:
     identity: Identity
     tool: str
     binding: Binding
-    run_id: str | None = None
-    step: int | None = None
+    about: About = field(default_factory=About)
+    drift: Drift = Drift.SOFT
     asked: bool = False
-    tool_call_id: str | None = None
     delay_s: float = 0.0
     retention: Retention = Retention()
 
@@ -119,17 +132,19 @@ class Intent:
         return JobItem(
             id=self.identity.request_id,
             effect=self.identity.effect_id,
+            ticket=self.identity.ticket,
+            shared=int(bool(self.about.dispatch_id)),
+            drift=self.drift,
             tool=self.tool,
             effect_class=binding.effect_class,
             mode=str(binding.boundary_mode),
+            again=int(binding.again),
             max_attempts=binding.max_attempts,
             max_deaths=binding.max_deaths,
             delay_ms=max(0, round(self.delay_s * 1000)),
             keep=round(self.retention.row.total_seconds() * 1000),
             keep_result=round(self.retention.result.total_seconds() * 1000),
-            run=self.run_id or "",
-            step="" if self.step is None else str(self.step),
-            call=self.tool_call_id or "",
+            about=self.about.body(),
             asked=int(self.asked),
             body=self.identity.args,
         )
@@ -140,7 +155,7 @@ class Submitted:
     """How one intent was taken.
 
     Attributes:
-        request_id: the transition.
+        request_id: the transition; another one than was asked for where its effect has a row already.
         created: False when the same effect was already on record.
         state: its state then.
     """
@@ -150,9 +165,7 @@ class Submitted:
     state: State
 
 
-async def submit(
-    calls: Channel, intents: Sequence[Intent], *, client_id: str = ""
-) -> list[Submitted | IdentityConflictError | ScriptError]:
+async def submit(calls: Channel, intents: Sequence[Intent], *, client_id: str = "") -> list[Submitted | Refusal]:
     """Record and queue intents, a script call a hundred, in order.
 
     Args:
@@ -168,30 +181,32 @@ async def submit(
         EpochChangedError: the data set is not founded; nothing was written.
         ServerError: the server could not be asked.
     """
-    taken: list[Submitted | IdentityConflictError | ScriptError] = []
+    taken: list[Submitted | Refusal] = []
     for at in range(0, len(intents), BATCH):
         taken.extend(await _submit_batch(calls, intents[at : at + BATCH], client_id))
     return taken
 
 
-async def _submit_batch(
-    calls: Channel, batch: Sequence[Intent], client_id: str
-) -> list[Submitted | IdentityConflictError | ScriptError]:
+async def _submit_batch(calls: Channel, batch: Sequence[Intent], client_id: str) -> list[Submitted | Refusal]:
     command = submit_script(op=uuid.uuid4().hex, client=client_id, job=[intent.item() for intent in batch])
     word, *rest = words(await calls.run(command))
     if word == SubmitReply.EPOCH:
         what = "The server holds no ledger of this namespace any more: it was emptied."
         raise EpochChangedError(what, next_step="Nothing was submitted. Connect again; ask what happened to the data.")
-    return [_taken(intent, SubmitReply(text(rest[2 * at])), text(rest[2 * at + 1])) for at, intent in enumerate(batch)]
+    told = [[text(value) for value in rest[3 * at : 3 * at + 3]] for at in range(len(batch))]
+    return [
+        _taken(intent, SubmitReply(word), where, state)
+        for intent, (word, where, state) in zip(batch, told, strict=True)
+    ]
 
 
-def _taken(intent: Intent, word: SubmitReply, state: str) -> Submitted | IdentityConflictError | ScriptError:
+def _taken(intent: Intent, word: SubmitReply, where: str, state: str) -> Submitted | Refusal:
     request_id = intent.identity.request_id
     if word is SubmitReply.CONFLICT:
-        what = f"Request id {request_id!r} is already the identity of another effect: another tool, class or arguments."
-        next_step = "Nothing was submitted for it. Use a new request id for a new intent, or repeat the first call."
-        return IdentityConflictError(what, state=state, next_step=next_step)
+        return conflicting(request_id, state)
     if word is SubmitReply.CORRUPT:
         what = f"The record of request id {request_id!r} was not written by this product."
         return ScriptError(what, next_step="Nothing was submitted for it. Look at the key by hand.")
-    return Submitted(request_id, word is SubmitReply.CREATED, State(state))
+    if word is SubmitReply.DRIFT:
+        return drifted(intent.tool, where, state, intent.drift)
+    return Submitted(where, word is SubmitReply.CREATED, State(state))

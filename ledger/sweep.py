@@ -34,6 +34,23 @@ class PromoteReply(StrEnum):
     """The page was looked at."""
 
 
+class LapseReply(StrEnum):
+    """What the store says of one row whose holder is taken for dead."""
+
+    TAKEN = "taken"
+    """It was taken from its holder."""
+    HELD = "held"
+    """Its holder's session lives."""
+    GRACE = "grace"
+    """Its holder's session lapsed, and there is no evidence yet that the holder is dead."""
+    FREE = "free"
+    """Nobody holds it."""
+    MISSING = "missing"
+    """No such row."""
+    CORRUPT = "corrupt"
+    """The row is not ours."""
+
+
 @scripted("mycelium.ledger", "expire_if_lapsed", ExpireReply)
 def expire_script(*, session: str, page: int) -> None:
     """Stub of `expire_if_lapsed.lua`."""
@@ -42,6 +59,11 @@ def expire_script(*, session: str, page: int) -> None:
 @scripted("mycelium.ledger", "promote", PromoteReply)
 def promote_script(*, page: int) -> None:
     """Stub of `promote.lua`."""
+
+
+@scripted("mycelium.ledger", "lapse", LapseReply)
+def lapse_script(*, request_id: str) -> None:
+    """Stub of `lapse.lua`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +108,15 @@ async def expire(store: Store, session_id: str) -> tuple[int, int]:
         taken += integer(count)
         if reply is not ExpireReply.MORE:
             return int(reply is ExpireReply.EXPIRED), taken
+
+
+async def take_if_lapsed(store: Store, request_id: str) -> LapseReply:
+    """Take one transition from a holder that is dead; one whose holder may live is not touched.
+
+    Raises:
+        ServerError: the store could not be asked.
+    """
+    return LapseReply(text(words(await store.calls.run(lapse_script(request_id=request_id)))[0]))
 
 
 async def _lapsed(store: Store) -> list[str]:

@@ -55,6 +55,7 @@ class KnownItem(NamedTuple):
     tool: str
     effect_class: str
     mode: str
+    again: int
 
 
 @scripted("mycelium.ledger", "turn", TurnReply)
@@ -186,7 +187,10 @@ async def take_turn(  # noqa: PLR0913 - a turn is told whole
         op=op,
         slots=slots,
         ended=[settlement.item() for settlement in ended],
-        known=[KnownItem(tool, facts.effect_class, str(facts.boundary_mode)) for tool, facts in known.items()],
+        known=[
+            KnownItem(tool, facts.effect_class, str(facts.boundary_mode), int(facts.again))
+            for tool, facts in known.items()
+        ],
     )
     standing, now, count, *rest = words(await calls.run(command, patience_s=patience_s))
     done = integer(count)

@@ -8,8 +8,20 @@ from collections.abc import Generator
 import pytest
 
 from kit.fixtures import durable_server, fake_url, namespace, proxy, server, start_proxy, start_server, url
+from kit.postgres import postgres, postgres_dsn
 
-__all__ = ["durable_server", "fake_url", "namespace", "proxy", "server", "start_proxy", "start_server", "url"]
+__all__ = [
+    "durable_server",
+    "fake_url",
+    "namespace",
+    "postgres",
+    "postgres_dsn",
+    "proxy",
+    "server",
+    "start_proxy",
+    "start_server",
+    "url",
+]
 
 
 @pytest.hookimpl(wrapper=True)

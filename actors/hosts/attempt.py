@@ -88,9 +88,13 @@ class Attempt:
             if self._work is not None:
                 self._work.cancel()
 
+    def mark_within_s(self) -> float:
+        """How many seconds a mark may be waited for: until the attempt's timeout."""
+        return max(0.0, self._deadline - self.loop.time())
+
     def describe(self) -> CallContext:
         """The call as its tool may see it."""
-        run, left_s = self.run, max(0.0, self._deadline - self.loop.time())
+        run, left_s = self.run, self.mark_within_s()
         return CallContext(run.request_id, run.effect_id, run.attempt, run.fence, run.tool, run.effect_id, left_s)
 
     @property

@@ -1,5 +1,5 @@
 -- Opens a session: a holder's lease on being alive.
--- ARGV  session epoch:int boot ttl_ms:int name info
+-- ARGV  session epoch:int boot ttl_ms:int grace_ms:int name info
 -- REPLY opened epoch taken
 -- WRITES session sessions
 -- INCLUDE prelude keys
@@ -19,6 +19,6 @@ if there[1] then
 end
 
 redis.call('HSET', session_key(session), 'boot', boot, 'name', name, 'epoch', known, 'opened_ms', digits(now_ms),
-  'ttl_ms', digits(ttl_ms), 'info', info)
+  'ttl_ms', digits(ttl_ms), 'grace_ms', digits(grace_ms), 'info', info)
 redis.call('ZADD', sessions_key(), digits(now_ms + ttl_ms), session)
 return {'opened', known}

@@ -5,8 +5,8 @@
 -- INCLUDE prelude keys record
 local deadline = redis.call('ZSCORE', sessions_key(), session)
 if not deadline then return {'gone', 0} end
-local mine = redis.call('HMGET', session_key(session), 'dead', 'epoch')
-if tonumber(deadline) > now_ms and not mine[1] then return {'alive', 0} end
+local mine = redis.call('HMGET', session_key(session), 'dead', 'epoch', 'ended')
+if standing_of(session) ~= 'dead' then return {'alive', 0} end
 
 -- From here on no renewal can bring the session back, not even if the server's clock steps backwards between two pages.
 redis.call('HDEL', session_key(session), '')
@@ -20,8 +20,8 @@ for at = 1, #page_of, 2 do
   gone[#gone + 1] = id
   local r = read(id)
   if r and r.fence == fence and r.session == session and (r.state == 'claimed' or r.state == 'attempting') then
-    -- The holder may be frozen, not dead: nothing says yet that it can send no more, so `ended` is 0.
-    lose(r, 'session-lost', {ended = '0'}, history_lost, '')
+    -- The holder may be frozen, not dead: nothing says yet that it can send no more, unless a person said so.
+    lose(r, 'session-lost', {ended = mine[3] == '1' and '1' or '0'}, history_lost, '')
     count('expired')
     taken = taken + 1
   end

@@ -1,7 +1,7 @@
 -- One turn of a worker: settle what ended, then claim up to the free slots, in one step.
 -- ARGV  session epoch:digits lane op slots:int
 -- EACH  ended: id fence:digits verb error delay_ms:int over boundary ref body
--- EACH  known: tool effect_class mode
+-- EACH  known: tool effect_class mode again
 -- REPLY ok lost epoch settled late stale missing corrupt
 -- WRITES row args result ready delayed unknown held session meta states counters events
 -- INCLUDE prelude keys record settle
@@ -73,7 +73,7 @@ local function grant(r, fence)
   -- comes with the mark, so that a death before it leaves a row that is simply ready again.
   move(r, decided and 'attempting' or 'claimed', 'claim', {
     fence = fence, session = session, attempts = digits(r.attempts), boundary = 'not_crossed', ended = '0', epoch = epoch,
-    class = r.class, mode = r.mode,
+    class = r.class, mode = r.mode, again = r.again or nil,
   })
 end
 
@@ -94,12 +94,13 @@ end
 -- A tool may have been declared anew since the call was submitted. The stricter class and the stricter mode hold from here on,
 -- also for whoever has to judge the attempt when its holder is gone. Answers whether the row may still be granted: what may
 -- have had its effect, and may not repeat any more, may not.
-local function tighten(r, effect_class, mode)
-  local raised = CLASS[effect_class] > CLASS[r.class]
-  if raised then r.class = effect_class end
+local function tighten(r, effect_class, mode, again)
+  local repeated = repeats(r)
+  if CLASS[effect_class] > CLASS[r.class] then r.class = effect_class end
   if MODE[mode] > MODE[r.mode] then r.mode = mode end
-  if not (raised and r.doubt == '1') or REPEATABLE[r.class] then return true end
-  make_unknown(r, 'declared-anew', {class = r.class, mode = r.mode}, '')
+  if again == '0' then r.again = '0' end
+  if r.doubt ~= '1' or repeats(r) or not repeated then return true end
+  make_unknown(r, 'declared-anew', {class = r.class, mode = r.mode, again = r.again or nil}, '')
   return false
 end
 
@@ -109,7 +110,7 @@ local MOST = 1000
 -- Ids of rows that left `ready` some other way are dropped here; the bound keeps a turn short whatever lies in a list.
 local function take()
   local taken, seen, left = {}, {}, math.min(slots, MOST)
-  for tool, effect_class, mode in each(known) do
+  for tool, effect_class, mode, again in each(known) do
     for _ = 1, 4 do
       local ids = left > 0 and redis.call('LPOP', ready_key(tool), left)
       if not ids or #ids == 0 then break end
@@ -117,7 +118,7 @@ local function take()
         local r, why = read(id)
         if r and r.state == 'ready' and r.tool == tool and not seen[id] then
           seen[id] = true
-          if tighten(r, effect_class, mode) then
+          if tighten(r, effect_class, mode, again) then
             taken[#taken + 1] = r
             left = left - 1
           end

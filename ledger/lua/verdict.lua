@@ -2,7 +2,7 @@
 -- ARGV  request_id fence:digits said by evidence asks next_ms:int window_ms:int body
 -- REPLY settled refused missing corrupt window
 -- WRITES row args result ready unknown meta states counters events
--- INCLUDE prelude keys record
+-- INCLUDE prelude keys record rerun
 local r, why = read(request_id)
 if not r then return {why, ''} end
 -- The verdict that was recorded and whose reply was lost finds itself in the row.
@@ -18,28 +18,22 @@ if resend and not (r.class == 'keyed_mutate' and young and r.attempts < r.max_at
   return {'window', r.state}
 end
 
-local function run_again(auth)
-  redis.call('ZREM', unknown_key(r.tool), request_id)
+local function rerun(auth)
   if r.attempts >= r.max_attempts then
+    redis.call('ZREM', unknown_key(r.tool), request_id)
     -- Proved not executed, and no attempt left: that is a failure, and a true one.
     return finish(r, 'failed', 'verdict', body, {told = told, evidence = evidence, said = '', error = 'NotExecuted'})
   end
-  -- Proved not executed: nothing was ever sent under the key, and its window begins with the next dispatch.
-  if auth == 'verdict' then redis.call('HDEL', row_key(request_id), 'first') end
-  -- The fence moves first, so that nothing the old attempt still sends to the store is taken for the new one's (R5, R6).
-  r.fence = digits(redis.call('HINCRBY', meta_key(), 'fence', 1))
-  make_ready(r, auth, {
-    fence = r.fence, told = told, evidence = evidence, said = '', auth = auth, doubt = auth == 'key' and '1' or '',
-  })
+  run_again(r, auth, {told = told, evidence = evidence})
 end
 
 if said == 'completed' then
   redis.call('ZREM', unknown_key(r.tool), request_id)
   finish(r, 'completed', 'verdict', body, {told = told, evidence = evidence, said = '', error = '', boundary = 'crossed'})
 elseif said == 'not_executed' then
-  run_again('verdict')
+  rerun('verdict')
 elseif resend then
-  run_again('key')
+  rerun('key')
 else
   -- Sent again after a lost reply, or said by two at once: one asking counts once.
   if redis.call('HGET', row_key(request_id), 'asks') ~= asks then return {'settled', r.state} end

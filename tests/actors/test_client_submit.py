@@ -19,6 +19,7 @@ from mycelium.leases.errors import (
     BadArgumentsError,
     BadCallError,
     IdentityConflictError,
+    MissingRequestIdentityError,
     MyceliumError,
     PayloadTooLargeError,
     ScriptError,
@@ -69,7 +70,7 @@ async def test_a_run_derives_the_identity_and_the_models_id_takes_no_part(url: s
         assert (one.request_id, one.created, two.created) == (two.request_id, True, False)
         assert other.request_id != one.request_id
         record = await one.record()
-        assert (record.run_id, record.step, record.tool_call_id) == ("r1", "3", "call_x")
+        assert (record.about.run_id, record.about.step, record.about.tool_call_id) == ("r1", 3, "call_x")
 
 
 async def test_a_key_that_the_caller_chose_is_sent_and_is_no_part_of_the_identity(url: str, namespace: str) -> None:
@@ -139,7 +140,7 @@ BAD: list[tuple[str, object, dict[str, object] | None, CallOptions, type[Myceliu
     ("no JSON", "anything", {"value": object()}, {"request_id": "x"}, BadArgumentsError),
     ("an integer without end", "anything", {"value": 10**5000}, {"request_id": "x"}, BadArgumentsError),
     ("too large", "charge", {"order": "x" * (1 << 20)}, {"request_id": "x"}, PayloadTooLargeError),
-    ("neither id nor run", "charge", {"order": "A"}, {}, BadCallError),
+    ("neither id nor run", "charge", {"order": "A"}, {}, MissingRequestIdentityError),
     ("blank id", "charge", {"order": "A"}, {"request_id": " "}, BadCallError),
     ("long id", "charge", {"order": "A"}, {"request_id": "x" * 257}, BadCallError),
     ("unprintable id", "charge", {"order": "A"}, {"request_id": "a\tb"}, BadCallError),

@@ -12,7 +12,7 @@ from mycelium.actors.hosts.frames import NEVER_BEGAN, Done, Outcome
 from mycelium.actors.settling import settlement_of
 from mycelium.leases.session import Session
 from mycelium.ledger.binding import Binding
-from mycelium.ledger.states import REPEATABLE, Boundary, BoundaryMode, EffectClass, Settle
+from mycelium.ledger.states import REPEATABLE, Boundary, BoundaryMode, EffectClass, RetryPermission, Settle
 from mycelium.ledger.turn import Grant
 
 NOT, MAYBE, CROSSED = Boundary.NOT_CROSSED, Boundary.MAYBE_CROSSED, Boundary.CROSSED
@@ -44,6 +44,18 @@ def test_what_may_run_again_is_retried_or_given_back(effect_class: EffectClass, 
     assert verb_of(effect_class, boundary, Outcome.FAILED, boundary) is Settle.RETRY
     assert verb_of(effect_class, boundary, Outcome.TIMEOUT, boundary) is Settle.RETRY
     assert verb_of(effect_class, boundary, Outcome.CANCELLED, boundary) is Settle.RELEASED
+
+
+def test_what_is_declared_stricter_than_its_class_is_not_run_again() -> None:
+    attempt = attempt_of(EffectClass.IDEMPOTENT_MUTATE, MAYBE)
+    attempt.binding = Binding(
+        effect_class=EffectClass.IDEMPOTENT_MUTATE,
+        boundary_mode=BoundaryMode.EXPLICIT,
+        retry_permission=RetryPermission.MANUAL,
+    )
+    for outcome in (Outcome.FAILED, Outcome.TIMEOUT, Outcome.CANCELLED):
+        done = Done(0, outcome, MAYBE, error_class="builtins.OSError")
+        assert settlement_of(attempt, done, random.Random(0)).verb is Settle.UNKNOWN
 
 
 @pytest.mark.parametrize("effect_class", WRITES)

@@ -10,8 +10,13 @@ import pytest
 from mycelium.actors.context import current_call
 from mycelium.actors.effect import record_external_operation, side_effect
 from mycelium.actors.tool import Call, Tool, UndeclaredEffectWarning, tool
-from mycelium.leases.errors import BadArgumentsError, LeaseError, ToolDeclarationError
-from mycelium.ledger.states import BoundaryMode, EffectClass
+from mycelium.leases.errors import (
+    BadArgumentsError,
+    LeaseError,
+    ToolCapabilityDeclarationError,
+    ToolDeclarationError,
+)
+from mycelium.ledger.states import BoundaryMode, Capability, EffectClass, RetryPermission, Spendability
 from mycelium.reconcilers.protocol import Lookup
 from mycelium.reconcilers.verdict import Verdict
 
@@ -58,6 +63,60 @@ def test_a_tool_without_an_effect_class_is_the_strictest_write_and_says_so() -> 
     assert declared.binding.boundary_mode is BoundaryMode.AUTOMATIC
 
 
+class Asks:
+    lag_s = 1.0
+
+    def reconcile(self, lookup: Lookup) -> Verdict:
+        return Verdict.unknown("")
+
+
+def test_all_that_a_tool_declares_is_in_its_binding() -> None:
+    @tool(
+        effect_class="external_api_mutation",
+        boundary="explicit",
+        capability="blind",
+        spendability="non_replayable",
+        retry_permission="manual_reconciliation_required",
+        key_param="key",
+        key_window_s=60,
+        propagate_effect_id_as_provider_key=False,
+        request_id_from="order",
+        destination="to.email",
+        policy_version="2026.07",
+        agent_id="billing",
+    )
+    def pay(order: str, to: dict[str, str], key: str) -> None:
+        del order, to, key
+
+    binding = pay.binding
+    assert (binding.effect_class, binding.boundary_mode) == (EffectClass.KEYED_MUTATE, BoundaryMode.EXPLICIT)
+    assert (binding.capability, binding.spendability) == (Capability.BLIND, Spendability.NON_REPLAYABLE)
+    assert binding.retry_permission is RetryPermission.MANUAL
+    assert (binding.key_param, binding.key_window_s) == ("key", 60)
+    assert not binding.propagate_effect_id_as_provider_key
+    assert (binding.request_id_from, binding.destination) == ("order", "to.email")
+    assert (binding.policy_version, binding.agent_id) == ("2026.07", "billing")
+
+
+def test_a_reconciler_is_what_makes_a_write_queryable() -> None:
+    def mail(to: str) -> None:
+        del to
+
+    assert tool(effect_class="email")(mail).binding.capability is Capability.BLIND
+    asked = tool(effect_class="email", reconciler=Asks())(mail)
+    assert (asked.binding.reconcilable, asked.binding.capability) == (True, Capability.QUERYABLE)
+
+
+def test_a_refused_declaration_names_the_tool() -> None:
+    def wire(amount: int) -> None:
+        del amount
+
+    with pytest.raises(ToolCapabilityDeclarationError, match="'wire': A tool of class irreversible is blind"):
+        tool(effect_class="irreversible", capability="queryable")(wire)
+    with pytest.raises(ToolDeclarationError, match="'wire' names destination='to\\.iban'"):
+        tool(effect_class="irreversible", destination="to.iban")(wire)
+
+
 class NoLag:
     def reconcile(self, lookup: Lookup) -> Verdict:
         return Verdict.unknown("")
@@ -83,6 +142,12 @@ class NoVerb:
         {"effect_class": "keyed_mutate", "reconciler": NoLag()},
         {"effect_class": "keyed_mutate", "reconciler": NoVerb()},
         {"effect_class": "read", "colour": "blue"},
+        {"effect_class": "read", "spendability": "single_use"},
+        {"effect_class": "keyed_mutate", "retry_permission": "safe_retry"},
+        {"effect_class": "keyed_mutate", "propagate_effect_id_as_provider_key": True},
+        {"effect_class": "keyed_mutate", "request_id_from": "order"},
+        {"effect_class": "keyed_mutate", "destination": "to.email"},
+        {"effect_class": "keyed_mutate", "agent_id": "x" * 129},
     ],
 )
 def test_a_declaration_that_cannot_hold_is_refused(declared: dict[str, object]) -> None:

@@ -19,7 +19,18 @@ from mycelium.cli.worker import session_settings
 from mycelium.leases.errors import SettingsError
 from mycelium.leases.session import SessionSettings
 
-VERBS = [[], ["submit"], ["jobs"], ["jobs", "list"], ["jobs", "show"], ["jobs", "timeline"], ["worker"], ["workers"]]
+VERBS = [
+    [],
+    ["submit"],
+    ["transitions"],
+    ["transitions", "list"],
+    ["transitions", "show"],
+    ["transitions", "timeline"],
+    ["transitions", "release"],
+    ["transitions", "mark-dead"],
+    ["worker"],
+    ["workers"],
+]
 
 
 @pytest.mark.parametrize("verb", VERBS, ids=" ".join)
@@ -37,8 +48,8 @@ def test_the_version_is_that_of_the_package() -> None:
 
 def test_a_verb_that_does_not_exist_ends_with_code_2() -> None:
     assert CliRunner().invoke(app, ["sumbit"]).exit_code == 2
-    assert CliRunner().invoke(app, ["jobs", "list", "--state", "lost"]).exit_code == 2
-    assert CliRunner().invoke(app, ["jobs", "list", "--limit", "0"]).exit_code == 2
+    assert CliRunner().invoke(app, ["transitions", "list", "--state", "lost"]).exit_code == 2
+    assert CliRunner().invoke(app, ["transitions", "list", "--limit", "0"]).exit_code == 2
 
 
 def test_help_loads_nothing_that_it_does_not_need() -> None:

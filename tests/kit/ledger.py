@@ -35,7 +35,7 @@ Passed = Any
 
 _DUMP = """
 local out = {}
-local get = {hash = {'HGETALL'}, string = {'GET'}, list = {'LRANGE', 0, -1}, zset = {'ZRANGE', 0, -1, 'WITHSCORES'},
+local get = {hash = {'HGETALL'}, set = {'SMEMBERS'}, string = {'GET'}, list = {'LRANGE', 0, -1}, zset = {'ZRANGE', 0, -1, 'WITHSCORES'},
   stream = {'XRANGE', '-', '+'}}
 for _, key in ipairs(redis.call('KEYS', ARGV[1])) do
   local kind = redis.call('TYPE', key)
@@ -139,7 +139,7 @@ class Ledger:
         return f"op{next(self._ops)}"
 
     def open(self, session: str = "s1", *, ttl_ms: int = TTL_MS) -> None:
-        self.run(open_session(session=session, epoch=1, boot="b", ttl_ms=ttl_ms, name="w", info="{}"))
+        self.run(open_session(session=session, epoch=1, boot="b", ttl_ms=ttl_ms, grace_ms=0, name="w", info="{}"))
 
     def renew(self, session: str = "s1") -> str:
         return str(self.run(renew_session(session=session, epoch=1, ttl_ms=TTL_MS))[0])
@@ -181,7 +181,7 @@ class Ledger:
             op=op or self.op(),
             slots=slots,
             ended=ended,
-            known=[KnownItem(tool, "read", "none") for tool in known],
+            known=[KnownItem(tool, "read", "none", 1) for tool in known],
         )
 
     def claim(self, slots: int = 1, **more: Passed) -> list[Granted]:
@@ -300,6 +300,8 @@ def _in_order(key: Key) -> Key:
     value = key.value
     if key.kind == "hash":
         value = dict(zip(value[::2], value[1::2], strict=True))
+    if key.kind == "set":
+        value = sorted(value)
     if key.kind == "stream":
         # The server's own ids are no part of what is compared.
         value = [dict(zip(fields[::2], fields[1::2], strict=True)) for _, fields in value]

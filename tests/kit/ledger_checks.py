@@ -17,10 +17,15 @@ WHY = {
     "released": "released",
     "expired": "session-lost",
     "host_deaths": "host-died",
+    "released_by_operator": "operator",
 }
 """Counters, and the reason word of the moves that each counts."""
 REACHED = ("completed", "failed", "dead", "cancelled", "unknown")
 """Counters of moves to a state."""
+NEW_FENCE = {"claim", "verdict", "key", "operator"}
+"""Reason words of moves that raise the fence, where they do not end the row."""
+LOSSES = {"session-lost", "declared-dead"}
+"""Reason words of moves out of the hands of a holder that is gone."""
 HISTORY = 64
 
 
@@ -182,10 +187,10 @@ class Trail:
             yield f"E5 {request_id} left {self.state} for {move.target}"
         if move.why == "claim" and self.state != State.READY:
             yield f"L3 {request_id} was claimed out of {self.state}"
-        if (move.fence != self.fence) != (move.why in {"claim", "verdict", "key"} and move.target not in TERMINAL):
+        if (move.fence != self.fence) != (move.why in NEW_FENCE and move.target not in TERMINAL):
             yield f"L4 {request_id} moved by {move.why} from fence {self.fence} to {move.fence}"
         self._count(move)
-        if move.why == "session-lost" and move.target not in _after_loss(row, self.boundary, self.deaths):
+        if move.why in LOSSES and move.target not in _after_loss(row, self.boundary, self.deaths):
             yield f"E3 {request_id} ({row['class']}, {self.boundary}) became {move.target} when its session was lost"
         if move.why in {"claim", "maybe_crossed", "crossed"}:
             self.boundary = "not_crossed" if move.why == "claim" else move.why
@@ -194,7 +199,7 @@ class Trail:
     def _count(self, move: Move) -> None:
         self.claims += move.why == "claim"
         self.released += move.why == "released"
-        self.deaths += move.why in {"session-lost", "host-died"}
+        self.deaths += move.why in LOSSES | {"host-died"}
 
     def end(self, request_id: str, row: dict[str, str]) -> Iterator[str]:
         if (self.state, self.fence) != (row["state"], row["fence"]):

@@ -35,7 +35,7 @@ async def store(request: pytest.FixtureRequest, opened: OpenStore) -> Store:
 
 
 def an_open(epoch: int = 1, boot: str = "b1") -> Command:
-    return open_session(session="s1", epoch=epoch, boot=boot, ttl_ms=TTL_MS, name="w", info=b"{}")
+    return open_session(session="s1", epoch=epoch, boot=boot, ttl_ms=TTL_MS, grace_ms=0, name="w", info=b"{}")
 
 
 def a_renewal(epoch: int = 1) -> Command:
@@ -70,6 +70,7 @@ async def test_open_writes_the_row_and_the_deadline(store: Store, keyspace: Keys
         b"epoch": b"1",
         b"opened_ms": str(NOON_MS).encode(),
         b"ttl_ms": str(TTL_MS).encode(),
+        b"grace_ms": b"0",
         b"info": b"{}",
     }
 
@@ -276,7 +277,9 @@ async def test_a_full_server_renews_closes_and_advances_but_opens_nothing(
     assert await word_of(store, an_open()) == "opened"
     await edit(store, "CONFIG", "SET", "maxmemory", "1")
     with pytest.raises(ServerUnavailableError, match="OOM"):
-        await store.calls.run(open_session(session="s2", epoch=1, boot="b", ttl_ms=1, name="", info=""), patience_s=0.2)
+        await store.calls.run(
+            open_session(session="s2", epoch=1, boot="b", ttl_ms=1, grace_ms=0, name="", info=""), patience_s=0.2
+        )
     assert await word_of(store, a_renewal()) == "renewed"
     assert await word_of(store, found(run_id="other")) == "advanced"
     assert await word_of(store, close_session(session="s1")) == "closed"

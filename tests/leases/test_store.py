@@ -179,7 +179,7 @@ async def test_a_restart_is_a_new_epoch_before_any_command_goes_out(
 ) -> None:
     first = start_server(tmp_path / "data")
     store = await opened(first.url)
-    await store.calls.run(open_session(session="s", epoch=1, boot="b", ttl_ms=60_000, name="", info=""))
+    await store.calls.run(open_session(session="s", epoch=1, boot="b", ttl_ms=60_000, grace_ms=0, name="", info=""))
     fence = int(cast("bytes", await store.calls.read("HGET", store.keys.meta(), "fence")))
     await first.stop_async()
     second = start_server(tmp_path / "data")

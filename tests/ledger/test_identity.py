@@ -1,222 +1,60 @@
-"""What makes two calls the same: the rule of identity.py as a table, as a property, and as golden vectors."""
+"""What makes two calls the same: request ids, scopes, dispatches and tickets, and golden vectors of them."""
 
 from __future__ import annotations
 
-import enum
+import hashlib
 import json
-import math
-from collections.abc import Mapping
 from pathlib import Path
-from random import Random
-from types import MappingProxyType
 from typing import Any
 
-import hypothesis.strategies as st
 import pytest
-from hypothesis import HealthCheck, example, given, settings
 
-from mycelium.leases.errors import BadArgumentsError, BadCallError, PayloadTooLargeError
-from mycelium.ledger.identity import MAX_DEPTH, MAX_INTEGER_BITS, Scope, canonical, identify
+from mycelium.leases.errors import BadCallError, MissingRequestIdentityError
+from mycelium.ledger.canon import CANON_VERSION
+from mycelium.ledger.identity import Identity, Scope, identify, request_id_from
 
 Value = Any
 """Whatever the rule is asked about."""
 VECTORS = json.loads((Path(__file__).parent / "canon_vectors.json").read_text(encoding="utf-8"))
-QUICK = settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
+RUN = Scope(run_id="run-7", step=3)
 
 
-class Colour(str, enum.Enum):  # noqa: UP042 - the older kind, whose str() is its name
-    RED = "red"
+def named(args: bytes = b"{}", *, tool: str = "charge", effect_class: str = "keyed_mutate", **more: Value) -> Identity:
+    return identify(tool, effect_class, args, namespace=more.pop("namespace", "n"), **more)
 
 
-class Level(enum.IntEnum):
-    HIGH = 3
+# ── golden vectors: these digests are in people's ledgers, and at their providers ────────────────────────────────────
 
 
-# ── equal by the rule, and not ───────────────────────────────────────────────────────────────────────────────────────
-
-SAME = [
-    (1, 1.0),
-    (0, -0.0),
-    (10**16, 1e16),
-    (2**53 + 2, float(2**53 + 2)),
-    (int(1e300), 1e300),
-    ("red", Colour.RED),
-    ({"red": 1}, {Colour.RED: 1}),
-    (3, Level.HIGH),
-    ([1, 2], (1, 2)),
-    ({"a": 1, "b": 2}, {"b": 2, "a": 1}),
-    ({"a": 1}, MappingProxyType({"a": 1})),
-    ("é", "\u00e9"),
-]
-DIFFERENT = [
-    (1, True),
-    (0, False),
-    (1.0, True),
-    (0, None),
-    (False, None),
-    ("", None),
-    (1, "1"),
-    ("true", True),
-    ([], {}),
-    ([1, 2], [2, 1]),
-    ([[1], 2], [1, [2]]),
-    (2**53, 2**53 + 1),
-    (2**53 + 1, float(2**53)),
-    (0.1, 0.1 + 2**-56),
-    ("é", "e\u0301"),
-    ("a", "A"),
-    ("a", "a "),
-    ({"a": None}, {}),
-    ({"a": 1}, {"a": "1"}),
-    ('"', "\\"),
-]
-
-
-@pytest.mark.parametrize("one, other", SAME)
-def test_equal_by_the_rule(one: object, other: object) -> None:
-    assert canonical(one) == canonical(other)
-
-
-@pytest.mark.parametrize("one, other", DIFFERENT)
-def test_not_equal_by_the_rule(one: object, other: object) -> None:
-    assert canonical(one) != canonical(other)
-
-
-REFUSED = {
-    "not a number": math.nan,
-    "infinite": math.inf,
-    "infinite below": [-math.inf],
-    "half a character": "\ud800",
-    "half a character in a key": {"\udfff": 1},
-    "a number as key": {1: 1},
-    "nothing as key": {None: 1},
-    "truth as key": {True: 1},
-    "bytes": b"x",
-    "a set": {1},
-    "an object": object(),
-    "a complex number": 1j,
-    "an integer without end": 1 << MAX_INTEGER_BITS,
-    "deep in a list": {"a": [{"b": math.nan}]},
-}
-
-
-@pytest.mark.parametrize("name", REFUSED)
-def test_what_has_no_canonical_form_is_refused(name: str) -> None:
-    with pytest.raises(BadArgumentsError, match="Nothing was submitted"):
-        canonical(REFUSED[name])
-
-
-def test_a_refusal_says_where() -> None:
-    with pytest.raises(BadArgumentsError, match=r"arguments\.a\[0\]\.b is not a finite number"):
-        canonical({"a": [{"b": math.nan}]})
-
-
-def _nested(depth: int) -> object:
-    value: object = 1
-    for _ in range(depth):
-        value = [value]
-    return value
-
-
-def test_depth_and_size_have_limits() -> None:
-    canonical(_nested(MAX_DEPTH))
-    for depth in (MAX_DEPTH + 1, 100_000):
-        with pytest.raises(BadArgumentsError, match="nested deeper"):
-            canonical(_nested(depth))
-    assert canonical("é" * 3, max_bytes=8) == b'"\xc3\xa9\xc3\xa9\xc3\xa9"'
-    with pytest.raises(PayloadTooLargeError, match="take 8 bytes; the limit is 7"):
-        canonical("é" * 3, max_bytes=7)
-    assert canonical(2 ** (MAX_INTEGER_BITS - 1)) == str(2 ** (MAX_INTEGER_BITS - 1)).encode()
-
-
-# ── as a property ────────────────────────────────────────────────────────────────────────────────────────────────────
-
-TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
-NUMBERS = st.one_of(
-    st.integers(),
-    st.floats(allow_nan=False, allow_infinity=False),
-    st.integers(-(2**70), 2**70).map(float),
-    st.sampled_from([0, -0.0, 1, 1.0, 2**53, 2**53 + 1, float(2**53), 10**16, 1e16]),
-)
-LEAVES = st.one_of(st.none(), st.booleans(), NUMBERS, TEXT)
-VALUES = st.recursive(
-    LEAVES,
-    lambda inner: st.one_of(st.lists(inner, max_size=4), st.dictionaries(TEXT, inner, max_size=4)),
-    max_leaves=12,
-)
-
-
-def same(one: Value, other: Value) -> bool:
-    """The rule in prose, said once more by other means: equal numbers are equal, and nothing else is a number."""
-    if isinstance(one, bool) or isinstance(other, bool):
-        return one is other
-    if isinstance(one, Mapping) and isinstance(other, Mapping):
-        return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
-    if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(same, one, other))
-    return bool(one == other)
-
-
-@QUICK
-@given(VALUES, VALUES)
-@example(1, True)
-@example([0.0], [-0.0])
-def test_equal_by_the_rule_is_equal_in_bytes(one: Value, other: Value) -> None:
-    assert (canonical(one) == canonical(other)) == same(one, other)
-
-
-@QUICK
-@given(NUMBERS, NUMBERS)
-def test_numbers_are_equal_in_bytes_when_they_are_equal(one: float, other: float) -> None:
-    assert (canonical(one) == canonical(other)) == (one == other)
-
-
-@QUICK
-@given(VALUES)
-def test_what_is_read_back_has_the_same_form(value: Value) -> None:
-    form = canonical(value)
-    again = json.loads(form)
-    assert canonical(again) == form
-    assert same(again, value)
-
-
-@QUICK
-@given(st.dictionaries(TEXT, LEAVES, max_size=6), st.randoms())
-def test_the_order_of_keys_takes_no_part(value: dict[str, Any], random: Random) -> None:
-    items = list(value.items())
-    random.shuffle(items)
-    assert canonical(dict(items)) == canonical(value)
-
-
-# ── golden vectors: these bytes are in people's ledgers ──────────────────────────────────────────────────────────────
-
-
-@pytest.mark.parametrize("vector", VECTORS["canonical"], ids=lambda vector: vector["name"])
-def test_a_canonical_form_never_changes(vector: dict[str, str]) -> None:
-    assert canonical(json.loads(vector["json"])).decode() == vector["canonical"]
+def sha256(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 @pytest.mark.parametrize("vector", VECTORS["identity"], ids=lambda vector: vector["name"])
-def test_an_effect_id_never_changes(vector: dict[str, Any]) -> None:
-    scope = Scope(**vector["scope"]) if "scope" in vector else None
-    identity = identify(
-        vector["tool"],
-        vector["effect_class"],
-        vector["args"].encode(),
-        request_id=vector.get("request_id"),
-        scope=scope,
-        namespace="n",
-    )
-    assert identity.effect_id == vector["effect_id"]
-    assert identity.request_id == vector["request_id" if "request_id" in vector else "derived_request_id"]
+def test_an_identity_never_changes(vector: dict[str, Any]) -> None:
+    call = dict(vector["call"])
+    scope = Scope(**call.pop("scope")) if "scope" in call else None
+    destination = call.pop("destination", "").encode()
+    identity = identify(**{**call, "args": call["args"].encode()}, scope=scope, destination=destination)
+    assert identity.effect_id == vector["effect_id"] == sha256(vector["effect_preimage"])
+    assert identity.request_id == vector["request_id"]
+    assert identity.ticket == vector["ticket"]
+    for name in ("request", "ticket"):
+        if f"{name}_preimage" in vector:
+            assert sha256(vector[f"{name}_preimage"]) == vector["request_id" if name == "request" else "ticket"]
 
 
-# ── request ids and scopes ───────────────────────────────────────────────────────────────────────────────────────────
+def test_the_vectors_are_of_this_version() -> None:
+    assert VECTORS["version"] == CANON_VERSION
+    assert all(f'/v{CANON_VERSION}"' in vector["effect_preimage"] for vector in VECTORS["identity"])
+
+
+# ── an explicit request id ───────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_a_request_id_is_kept_as_it_is() -> None:
     for request_id in ("charge-order:ORD-1", "é", "x" * 256, "a b"):
-        assert identify("t", "read", b"{}", request_id=request_id, namespace="n").request_id == request_id
+        assert named(request_id=request_id).request_id == request_id
 
 
 @pytest.mark.parametrize(
@@ -224,49 +62,171 @@ def test_a_request_id_is_kept_as_it_is() -> None:
 )
 def test_a_request_id_that_cannot_be_one_is_refused(request_id: Value) -> None:
     with pytest.raises(BadCallError, match="Nothing was submitted"):
-        identify("t", "read", b"{}", request_id=request_id, namespace="n")
-
-
-@pytest.mark.parametrize("scope", [None, Scope(), Scope(step=1), Scope(run_id=""), Scope(run_id=" ")])
-def test_without_a_request_id_a_run_is_needed(scope: Scope | None) -> None:
-    with pytest.raises(BadCallError, match="neither a request id nor a run id"):
-        identify("t", "read", b"{}", scope=scope, namespace="n")
-
-
-def test_a_run_id_is_text() -> None:
-    with pytest.raises(BadArgumentsError, match="lone surrogate"):
-        identify("t", "read", b"{}", scope=Scope(run_id="\ud800"), namespace="n")
-
-
-def test_no_choice_of_parts_looks_like_another() -> None:
-    scopes = [
-        Scope(run_id=run, step=step, ordinal=ordinal)
-        for run in ("r", "r1", "1", 'r","1', "r\x1f1", "explicit", "derived")
-        for step in (None, 0, 1, 11)
-        for ordinal in (0, 1, 11)
-    ]
-    tools = [("t", "read"), ("tread", "x"), ("t", "x"), ("1", "t")]
-    args = [b"{}", b'{"a":1}', b'["t"]']
-    derived = {
-        identify(*tool, arg, scope=scope, namespace="n").effect_id for scope in scopes for tool in tools for arg in args
-    }
-    explicit = {
-        identify(*tool, arg, request_id=request_id, namespace="n").effect_id
-        for request_id in ("r", "r1", "explicit", "derived", "1")
-        for tool in tools
-        for arg in args
-    }
-    assert len(derived) == len(scopes) * len(tools) * len(args)
-    assert len(explicit) == 5 * len(tools) * len(args)
-    assert not derived & explicit
+        named(request_id=request_id)
 
 
 def test_the_host_owns_an_explicit_id_whatever_the_scope() -> None:
-    one = identify("t", "read", b"{}", request_id="r", scope=Scope(run_id="a", step=1), namespace="n")
-    assert one == identify("t", "read", b"{}", request_id="r", scope=Scope(run_id="b", step=2), namespace="n")
-    assert one == identify("t", "read", b"{}", request_id="r", namespace="n")
+    one = named(request_id="r", scope=RUN)
+    assert one == named(request_id="r", scope=Scope(run_id="b", thread_id="c", node="d", step=2, ordinal=1))
+    assert one == named(request_id="r")
+    assert one.ticket == ""
     # A derived id may be told again as an explicit one: it then names another effect, and the ledger refuses it.
-    derived = identify("t", "read", b"{}", scope=Scope(run_id="a"), namespace="n")
-    told = identify("t", "read", b"{}", request_id=derived.request_id, namespace="n")
+    derived = named(scope=RUN)
+    told = named(request_id=derived.request_id)
     assert told.request_id == derived.request_id
     assert told.effect_id != derived.effect_id
+
+
+def test_two_explicit_ids_are_two_effects_unless_they_name_one_dispatch() -> None:
+    assert named(request_id="one").effect_id != named(request_id="two").effect_id
+    one = named(request_id="one", dispatch_id="call_1", scope=RUN)
+    two = named(request_id="two", dispatch_id="call_1", scope=RUN)
+    assert one.effect_id == two.effect_id == named(dispatch_id="call_1", scope=RUN).effect_id
+    assert (one.request_id, two.request_id, one.ticket) == ("one", "two", "")
+
+
+def test_a_dispatch_is_known_only_in_its_scope() -> None:
+    one = named(request_id="one", dispatch_id="call_1", scope=RUN)
+    for scope in (None, Scope(run_id="run-8", step=3), Scope(thread_id="run-7", step=3)):
+        assert named(request_id="one", dispatch_id="call_1", scope=scope).effect_id != one.effect_id
+    assert named(b'{"a":1}', request_id="one", dispatch_id="call_1", scope=RUN).effect_id != one.effect_id
+
+
+def test_a_dispatch_id_is_no_request_id() -> None:
+    assert named(request_id="x").effect_id != named(dispatch_id="x").effect_id
+    assert named(request_id="x").effect_id != named(request_id="x", dispatch_id="x").effect_id
+
+
+def test_a_request_id_can_come_from_an_argument() -> None:
+    assert request_id_from("charge", "order", " ORD-1 ") == "charge:order:ORD-1"
+
+
+@pytest.mark.parametrize("value", [None, "", " \t", 7, b"ORD-1", ["ORD-1"]])
+def test_an_argument_that_names_nothing_is_refused(value: object) -> None:
+    with pytest.raises(MissingRequestIdentityError, match="'order' of 'charge' names the effect"):
+        request_id_from("charge", "order", value)
+
+
+# ── a derived one ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("scope", [None, Scope(), Scope(step=1), Scope(node="pay", ordinal=3)])
+def test_without_any_id_a_call_is_refused(scope: Scope | None) -> None:
+    with pytest.raises(MissingRequestIdentityError, match="could not be told from a new call"):
+        named(scope=scope)
+
+
+@pytest.mark.parametrize("given", [{"run_id": ""}, {"run_id": " "}, {"run_id": "r", "thread_id": ""}, {"node": "\t"}])
+def test_a_blank_id_is_not_taken_for_none(given: Value) -> None:
+    with pytest.raises(MissingRequestIdentityError, match="is blank"):
+        named(scope=Scope(**given))
+
+
+def test_a_blank_dispatch_id_is_not_taken_for_none() -> None:
+    cases: list[dict[str, Value]] = [{}, {"request_id": "r"}]
+    for more in cases:
+        with pytest.raises(MissingRequestIdentityError, match="dispatch id is blank"):
+            named(dispatch_id=" ", scope=RUN, **more)
+
+
+@pytest.mark.parametrize("value", ["\ud800", 7, b"x"])
+def test_ids_are_text(value: Value) -> None:
+    for name in ("run_id", "thread_id", "node"):
+        ids: dict[str, Value] = {"run_id": "r", name: value}
+        with pytest.raises(BadCallError, match="Nothing was submitted"):
+            named(scope=Scope(**ids))
+    with pytest.raises(BadCallError, match="Nothing was submitted"):
+        named(dispatch_id=value)
+
+
+def test_a_thread_a_run_or_a_dispatch_is_enough() -> None:
+    ids = [named(scope=Scope(thread_id="x")), named(scope=Scope(run_id="x")), named(dispatch_id="x")]
+    assert len({one.request_id for one in ids}) == len({one.effect_id for one in ids}) == 3
+
+
+def test_a_replay_after_the_tool_was_declared_anew_meets_its_row_and_is_another_effect() -> None:
+    one = named(scope=RUN)
+    changes: list[dict[str, Value]] = [
+        {"effect_class": "read"},
+        {"agent_id": "a"},
+        {"policy_version": "2"},
+        {"destination": b'"x"'},
+        {"namespace": "m"},
+    ]
+    for change in changes:
+        again = named(scope=RUN, **change)
+        assert again.request_id == one.request_id
+        assert again.effect_id != one.effect_id
+    changes = [{"tool": "refund"}, {"args": b'{"a":1}'}, {"dispatch_id": "d"}]
+    for change in changes:
+        call: dict[str, Value] = {"scope": RUN, **change}
+        assert named(**call).request_id != one.request_id
+
+
+# ── tickets ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_ticket_names_the_dispatch_whatever_its_arguments() -> None:
+    one = named(dispatch_id="call_1", scope=RUN)
+    other = named(b'{"a":1}', dispatch_id="call_1", scope=RUN)
+    assert one.ticket == other.ticket != ""
+    assert one.request_id != other.request_id
+    # The place inside of a run is not asked: a model's call id is unique in its run.
+    assert (
+        named(dispatch_id="call_1", scope=Scope(run_id="run-7", thread_id="t", node="n", step=9)).ticket == one.ticket
+    )
+    changes: list[dict[str, Value]] = [
+        {"tool": "refund"},
+        {"scope": Scope(run_id="run-8")},
+        {"dispatch_id": "call_2"},
+    ]
+    for change in changes:
+        call: dict[str, Value] = {"dispatch_id": "call_1", "scope": RUN, **change}
+        assert named(**call).ticket != one.ticket
+
+
+def test_a_thread_stands_for_a_run_that_is_not_named() -> None:
+    one = named(dispatch_id="call_1", scope=Scope(thread_id="t"))
+    assert one.ticket == named(b'{"a":1}', dispatch_id="call_1", scope=Scope(thread_id="t", node="n")).ticket
+    assert one.ticket != named(dispatch_id="call_1").ticket
+
+
+def test_without_a_dispatch_id_or_with_a_request_id_there_is_no_ticket() -> None:
+    assert named(scope=RUN).ticket == ""
+    assert named(request_id="r", dispatch_id="call_1", scope=RUN).ticket == ""
+
+
+# ── the preimage ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_no_choice_of_parts_looks_like_another() -> None:
+    words = (None, "1", 'r","1', "explicit")
+    scopes = [
+        Scope(run_id=run, thread_id=thread, node=node, step=step, ordinal=ordinal)
+        for run in words
+        for thread in words
+        for node in (None, "1")
+        for step in (None, 1, 11)
+        for ordinal in (0, 1)
+    ]
+    tools = [("t", "read"), ("tread", "x"), ("t", "x"), ("1", "t")]
+    more: list[dict[str, Value]] = [
+        {"args": args, **who}
+        for args in (b"{}", b'["t"]')
+        for who in ({}, {"agent_id": "1"}, {"policy_version": "1"}, {"destination": b"1"}, {"namespace": "1"})
+    ]
+    effects = [
+        named(tool=tool, effect_class=effect_class, scope=scope, dispatch_id=dispatch, **rest).effect_id
+        for tool, effect_class in tools
+        for rest in more
+        for scope in scopes
+        for dispatch in (None, "1")
+        if dispatch or scope.run_id or scope.thread_id
+    ]
+    effects += [
+        named(tool=tool, effect_class=effect_class, request_id=request_id, **rest).effect_id
+        for tool, effect_class in tools
+        for rest in more
+        for request_id in ("r", "1", "explicit", "derived")
+    ]
+    assert len(set(effects)) == len(effects)

@@ -68,7 +68,7 @@ class Machine(RuleBasedStateMachine):
     def start(self, name: str) -> None:
         self.lives[name] += 1
         self.run(
-            open_session(session=self.session(name), epoch=1, boot="b", ttl_ms=TTL_MS, name="w", info="{}"),
+            open_session(session=self.session(name), epoch=1, boot="b", ttl_ms=TTL_MS, grace_ms=0, name="w", info="{}"),
             polls=False,
         )
 

@@ -448,7 +448,7 @@ def test_what_ended_has_a_ttl_and_what_is_open_has_none(ledger: Ledger, build: C
 def test_where_row_and_worker_differ_the_stricter_declaration_holds(ledger: Ledger, submitted: str, here: str) -> None:
     ledger.submit(submitted, "r1")
     facts = KINDS[here]
-    known = [KnownItem(submitted, facts.effect_class, str(facts.boundary_mode))]
+    known = [KnownItem(submitted, facts.effect_class, str(facts.boundary_mode), int(facts.again))]
     reply = ledger.run(turn_script(session="s1", epoch=1, lane=0, op="1", slots=1, ended=[], known=known))
     row, both = ledger.row("r1"), (KINDS[submitted], facts)
     classes, modes = list(EffectClass), [BoundaryMode.NONE, BoundaryMode.EXPLICIT, BoundaryMode.AUTOMATIC]
@@ -461,7 +461,7 @@ def test_where_row_and_worker_differ_the_stricter_declaration_holds(ledger: Ledg
 
 def test_a_read_that_became_a_write_is_not_run_twice_after_a_death(ledger: Ledger) -> None:
     ledger.submit(READ, "r1")
-    known = [KnownItem(READ, "non_idempotent_mutate", "automatic")]
+    known = [KnownItem(READ, "non_idempotent_mutate", "automatic", 1)]
     ledger.run(turn_script(session="s1", epoch=1, lane=0, op="1", slots=1, ended=[], known=known))
     assert ledger.mark("r1", ledger.row("r1")["fence"]) == "marked"
     ledger.now_ms += TTL_MS
@@ -490,7 +490,7 @@ def test_what_may_have_happened_and_may_not_repeat_any_more_is_not_granted_again
     fence = ledger.marked(IDEM)
     assert ledger.settle(ended("r1", fence, Settle.RETRY, boundary=MC)) == ["settled"]
     assert ledger.row("r1")["doubt"] == "1"
-    known = [KnownItem(IDEM, "non_idempotent_mutate", "automatic")]
+    known = [KnownItem(IDEM, "non_idempotent_mutate", "automatic", 1)]
     reply = ledger.run(turn_script(session="s1", epoch=1, lane=0, op="9", slots=1, ended=[], known=known))
     assert len(reply) == 3
     assert (ledger.row("r1")["state"], ledger.row("r1")["class"]) == (State.UNKNOWN, "non_idempotent_mutate")

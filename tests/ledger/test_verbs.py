@@ -13,6 +13,7 @@ from mycelium.leases.errors import EpochChangedError, IdentityConflictError, Job
 from mycelium.leases.session import open_session
 from mycelium.leases.store import Store, StoreSettings, open_store
 from mycelium.ledger import sweep
+from mycelium.ledger.about import About
 from mycelium.ledger.binding import Binding
 from mycelium.ledger.identity import canonical, identify
 from mycelium.ledger.mark import Mark, MarkReply, mark
@@ -29,7 +30,9 @@ CHARGE = Binding(effect_class=EffectClass.KEYED_MUTATE, key_param="key", key_win
 @pytest.fixture
 async def store(url: str, namespace: str) -> AsyncIterator[Store]:
     store = await open_store(url, namespace=namespace, settings=StoreSettings(now_ms=NOON_MS))
-    await store.calls.run(open_session(session="s1", epoch=store.epoch, boot="b", ttl_ms=TTL_MS, name="w", info="{}"))
+    await store.calls.run(
+        open_session(session="s1", epoch=store.epoch, boot="b", ttl_ms=TTL_MS, grace_ms=0, name="w", info="{}")
+    )
     yield store
     await store.aclose()
 
@@ -38,7 +41,7 @@ def an_intent(request_id: str = "r1", amount: int = 1, delay_s: float = 0.0) -> 
     identity = identify(
         "charge", CHARGE.effect_class, canonical({"amount": amount}), request_id=request_id, namespace="n"
     )
-    return Intent(identity=identity, tool="charge", binding=CHARGE, run_id="run", step=3, delay_s=delay_s)
+    return Intent(identity=identity, tool="charge", binding=CHARGE, about=About(run_id="run", step=3), delay_s=delay_s)
 
 
 async def turn(store: Store, *ended: Settlement, slots: int = 0, op: str = "1") -> TurnReport:
@@ -74,7 +77,7 @@ async def test_one_transition_from_submit_to_result(store: Store) -> None:
     assert (await turn(store, done, op="2")).settled == (Settled.SETTLED,)
     record = await read_record(store, "r1")
     assert (record.state, record.boundary, record.ref) == (State.COMPLETED, Boundary.CROSSED, "op-1")
-    assert (record.run_id, record.step, record.attempts, record.session) == ("run", "3", 1, "")
+    assert (record.about.run_id, record.about.step, record.attempts, record.session) == ("run", 3, 1, "")
     assert [entry.number for entry in record.history] == [1, 2, 3, 4]
     assert [entry.what for entry in record.history] == ["ready", "claimed", "attempting", "completed"]
     assert record.changed_ms == NOON_MS

@@ -2,9 +2,11 @@
 
 local FIELDS = {
   'state', 'fence', 'tool', 'class', 'mode', 'boundary', 'session', 'n', 'attempts', 'fails', 'deaths',
-  'max_attempts', 'max_deaths', 'keep', 'keep_result', 'waiters', 'effect', 'op', 'first', 'epoch', 'doubt',
+  'max_attempts', 'max_deaths', 'keep', 'keep_result', 'waiters', 'effect', 'op', 'first', 'epoch', 'doubt', 'again',
+  'queued', 'linked',
 }
 local TERMINAL = {completed = true, failed = true, cancelled = true, dead = true}
+local HELD = {claimed = true, attempting = true}
 local REPEATABLE = {read = true, idempotent_mutate = true}
 local RANK = {not_crossed = 0, maybe_crossed = 1, crossed = 2}
 -- From the laxest to the strictest: where a row and a worker differ, the stricter of the two holds.
@@ -20,7 +22,13 @@ local function count(name, by)
   counts[name] = (counts[name] or 0) + (by or 1)
 end
 
--- Reads a row, or says why not: a missing row is never "free", and a row that no script of ours wrote is never acted on.
+-- Whether a row's class lets it run again though it may have had its effect; a tool may have declared that it must not.
+local function repeats(r)
+  return REPEATABLE[r.class] and r.again ~= '0'
+end
+
+-- Reads a row, or says why not: a missing row is never "free", and a row that no script of ours wrote is never acted on. A
+-- request id that joined the row of another one answers that one's id as well.
 local function read(id)
   local raw = redis.pcall('HMGET', row_key(id), unpack(FIELDS))
   if raw.err then return nil, 'corrupt' end
@@ -28,13 +36,14 @@ local function read(id)
   for at, field in ipairs(FIELDS) do r[field] = raw[at] end
   if not r.state then
     if redis.call('EXISTS', row_key(id)) == 0 then return nil, 'missing' end
-    return nil, 'corrupt'
+    local canonical = redis.call('HGET', row_key(id), 'alias')
+    return nil, canonical and 'alias' or 'corrupt', canonical
   end
   for _, field in ipairs({'n', 'attempts', 'fails', 'deaths', 'max_attempts', 'max_deaths'}) do
     r[field] = tonumber(r[field])
     if not r[field] then return nil, 'corrupt' end
   end
-  if not (r.fence and r.tool and CLASS[r.class] and MODE[r.mode] and RANK[r.boundary] and r.keep and r.keep_result) then
+  if not (r.fence and r.tool and r.effect and CLASS[r.class] and MODE[r.mode] and RANK[r.boundary] and r.keep and r.keep_result) then
     return nil, 'corrupt'
   end
   return r
@@ -47,6 +56,27 @@ local function history(r, what, why, write)
   write[#write + 1] = digits(r.n)
   write[#write + 1] = 'h' .. digits(r.n)
   write[#write + 1] = digits(now_ms) .. ' ' .. what .. ' ' .. r.fence .. ' ' .. why
+end
+
+-- What names a row beside its own key goes when the row goes.
+local function let_go(r)
+  redis.call('PEXPIRE', effect_key(r.effect), r.keep)
+  local ticket = redis.call('HGET', row_key(r.id), 'ticket')
+  if ticket then redis.call('PEXPIRE', ticket_key(ticket), r.keep) end
+  for _, alias in ipairs(redis.call('SMEMBERS', aliases_key(r.id))) do redis.call('PEXPIRE', row_key(alias), r.keep) end
+  redis.call('PEXPIRE', aliases_key(r.id), r.keep)
+end
+
+-- A row that ended and is taken up again stays for as long as it is open.
+local function hold_on(r)
+  redis.call('PERSIST', row_key(r.id))
+  redis.call('PERSIST', args_key(r.id))
+  if r.linked ~= '1' then return end
+  redis.call('PERSIST', effect_key(r.effect))
+  local ticket = redis.call('HGET', row_key(r.id), 'ticket')
+  if ticket then redis.call('PERSIST', ticket_key(ticket)) end
+  for _, alias in ipairs(redis.call('SMEMBERS', aliases_key(r.id))) do redis.call('PERSIST', row_key(alias)) end
+  redis.call('PERSIST', aliases_key(r.id))
 end
 
 -- Moves a row to a state and remembers the move for `flush`; terminal rows get their TTL here and nowhere else.
@@ -66,8 +96,10 @@ local function move(r, to, why, changes)
     deltas[to] = (deltas[to] or 0) + 1
   end
   moves[#moves + 1] = table.concat({r.id, from or '', to, r.fence, why}, '\t')
+  if TERMINAL[from] and not TERMINAL[to] then hold_on(r) end
   if TERMINAL[to] then
     redis.call('PEXPIRE', row_key(r.id), r.keep)
+    if r.linked == '1' then let_go(r) end
     if to == 'completed' then
       spent[#spent + 1] = args_key(r.id)
     else
@@ -99,6 +131,8 @@ local function make_ready(r, why, changes)
   -- is sent again by key is the same operation.
   if why ~= 'key' then changes.ref = '' end
   move(r, 'ready', why, changes)
+  -- What nobody queued waits for its caller to come again, not for a worker.
+  if r.queued == '0' then return end
   redis.call('RPUSH', ready_key(r.tool), r.id)
   bell_rings = true
 end
@@ -110,6 +144,8 @@ local function make_unknown(r, why, changes, body)
   if body ~= '' then redis.call('SET', result_key(r.id), body, 'PX', r.keep_result) end
   move(r, 'unknown', why, changes)
   redis.call('ZADD', unknown_key(r.tool), digits(now_ms), r.id)
+  -- A tool that no worker has published is known by this, so that whoever lists what is stuck finds its rows.
+  redis.call('HSETNX', tools_key(), r.tool, '{}')
   count('unknown')
 end
 
@@ -127,6 +163,17 @@ local function finish(r, to, why, body, changes)
   count(to)
 end
 
+-- How the holder of a row stands: `held` while its session lives, `grace` when that lapsed and nobody knows yet that the holder is
+-- dead, `dead` when it is declared so, when its grace is over, or when nothing of the session is left.
+local function standing_of(session)
+  local deadline = redis.call('ZSCORE', sessions_key(), session)
+  if not deadline then return 'dead' end
+  local known = redis.call('HMGET', session_key(session), 'dead', 'grace_ms')
+  if known[1] then return 'dead' end
+  if tonumber(deadline) > now_ms then return 'held' end
+  return tonumber(deadline) + tonumber(known[2] or '0') > now_ms and 'grace' or 'dead'
+end
+
 -- What becomes of a row whose holder ended (design: "Session lost while attempting"). `history_lost` says that a mark may have
 -- been written and forgotten, so that an unmarked row proves nothing.
 local function lose(r, why, changes, history_lost, body)
@@ -137,7 +184,7 @@ local function lose(r, why, changes, history_lost, body)
   local unsent = (changes.boundary or r.boundary) == 'not_crossed' and not history_lost
   if r.class == 'read' or unsent then
     if worn_out then return finish(r, 'dead', why, body, changes) end
-  elseif r.class == 'idempotent_mutate' and not worn_out then
+  elseif repeats(r) and not worn_out then
     changes.doubt = '1'
   else
     return make_unknown(r, why, changes, body)

@@ -37,7 +37,7 @@ end
 
 local function fail_again(r, changes, delay_ms, body)
   local sent = r.class ~= 'read' and changes.boundary ~= 'not_crossed'
-  if sent and not REPEATABLE[r.class] then return make_unknown(r, 'retry-unsafe', changes, body) end
+  if sent and not repeats(r) then return make_unknown(r, 'retry-unsafe', changes, body) end
   r.fails = r.fails + 1
   changes.fails = digits(r.fails)
   if r.fails >= r.max_attempts then
@@ -52,7 +52,7 @@ end
 
 local function release(r, changes, delay_ms, body)
   local sent = r.class ~= 'read' and changes.boundary ~= 'not_crossed'
-  if sent and not REPEATABLE[r.class] then return make_unknown(r, 'release-unsafe', changes, body) end
+  if sent and not repeats(r) then return make_unknown(r, 'release-unsafe', changes, body) end
   if sent then changes.doubt = '1' end
   r.attempts = r.attempts - 1
   changes.attempts = digits(r.attempts)

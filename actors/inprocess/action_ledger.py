@@ -1,0 +1,320 @@
+"""A ledger in a program's hands: claim, decide, complete, fail, wait; in plain and in async code."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import socket
+from collections.abc import Mapping
+from threading import RLock
+from types import TracebackType
+from typing import Self, TypedDict, Unpack
+
+from ...ledger.binding import Binding
+from ...ledger.canon import canonical
+from ...ledger.decision import Decision
+from ...ledger.record import Record, read_record
+from ...ledger.states import Drift
+from ...ledger.submit import Intent
+from ...reconcilers.protocol import Adapter
+from ..arguments import Checked
+from ..naming import Naming
+from .engine import Engine
+from .entry import LedgerEntry, entry_of
+from .prepared import Prepared
+from .settings import LedgerSettings
+from .settling import Told, completed, told
+
+
+class NameOptions(TypedDict, total=False):
+    """What may be said of one call beside its arguments: see `Naming`."""
+
+    request_id: str | None
+    dispatch_id: str | None
+    thread_id: str | None
+    run_id: str | None
+    node: str | None
+    step: int | None
+    ordinal: int
+    tool_call_id: str | None
+    parent_request_id: str | None
+    handoff_id: str | None
+    decision_id: str | None
+    state_ref: str | None
+
+
+class ActionLedger:
+    """One ledger, for many threads and loops. Its thread starts, and connects, with the first call that needs it.
+
+    A process that was forked gets a thread and a session of its own with its first call.
+
+    Args:
+        url: the server, as for `connect`; None: the environment's `MYCELIUM_URL`, else the embedded server.
+        namespace: the namespace of every key.
+        settings: see `LedgerSettings`.
+        reconciler: the adapter that is asked about every call of this ledger whose tool names none.
+
+    Attributes:
+        settings: as given.
+        reconciler: as given.
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        *,
+        namespace: str = "mycelium",
+        settings: LedgerSettings | None = None,
+        reconciler: Adapter | None = None,
+        hear: Told | None = None,
+    ) -> None:
+        self.settings = settings or LedgerSettings()
+        self.reconciler = reconciler
+        self._url = url
+        self._namespace = namespace
+        self._hear = hear
+        self._lock = RLock()
+        self._engine: Engine | None = None
+
+    @property
+    def namespace(self) -> str:
+        """The namespace of every key."""
+        return self._namespace
+
+    @property
+    def engine(self) -> Engine:
+        """The thread of this process, started if need be.
+
+        Raises:
+            ServerError: the server could not be reached, or may not hold a ledger.
+        """
+        with self._lock:
+            engine = self._engine
+            if engine is None or engine.forked:
+                url = self._url or os.environ.get("MYCELIUM_URL") or None
+                name = f"{socket.gethostname()}:{os.getpid()}"
+                engine = Engine.start(
+                    url, namespace=self._namespace, settings=self.settings, name=name, hear=self._hear
+                )
+                if self._engine is None:
+                    atexit.register(self.close)
+                self._engine = engine
+            return engine
+
+    # ── a body that the caller runs itself ───────────────────────────────────────────────────────────────────────────
+
+    def prepare(
+        self,
+        tool: str,
+        args: tuple[object, ...],
+        kwargs: Mapping[str, object],
+        binding: Binding,
+        **named: Unpack[NameOptions],
+    ) -> Prepared:
+        """Check and name one call of something that is no declared function.
+
+        Args:
+            tool: its name.
+            args: positional arguments: they are part of what the call is, as they stand.
+            kwargs: arguments by name; the provider's key may be among them, and takes no part in what the call is.
+            binding: the declared facts.
+            **named: see `Naming`.
+
+        Raises:
+            BadCallError: something about it is wrong; nothing was asked.
+        """
+        values: dict[str, object] = dict(kwargs)
+        rest = {name: value for name, value in values.items() if name != binding.key_param}
+        body = canonical({"args": args, "kwargs": rest}, max_bytes=self.settings.max_args_bytes)
+        return self.prepared(tool, binding, Checked(values, body), self.reconciler, Naming(**named), decided=False)
+
+    def prepared(  # noqa: PLR0913 - all of it is what a call is
+        self,
+        tool: str,
+        binding: Binding,
+        checked: Checked,
+        reconciler: Adapter | None,
+        naming: Naming,
+        *,
+        decided: bool,
+        drift: Drift | None = None,
+        defer_unknown: bool = False,
+    ) -> Prepared:
+        """Name one checked call.
+
+        Raises:
+            BadCallError: nothing names it, or a name is none; nothing was asked.
+        """
+        naming.check()
+        intent = Intent(
+            identity=naming.identity(tool, binding, checked, namespace=self._namespace),
+            tool=tool,
+            binding=binding,
+            about=naming.about(binding),
+            drift=drift or self.settings.on_args_drift,
+            asked=(reconciler or self.reconciler) is not None or binding.resends,
+            retention=self.settings.retention,
+        )
+        return Prepared(
+            intent=intent,
+            values=checked.values,
+            reconciler=reconciler or self.reconciler,
+            defer_unknown=defer_unknown,
+            decided=decided,
+            poll_timeout_s=self.settings.poll_timeout_s,
+        )
+
+    def derive_request_id(
+        self,
+        tool: str,
+        args: tuple[object, ...],
+        kwargs: Mapping[str, object],
+        binding: Binding,
+        **named: Unpack[NameOptions],
+    ) -> str:
+        """The request id that a claim of this call would have; nothing is asked of the server. As `prepare`."""
+        return self.prepare(tool, args, kwargs, binding, **named).intent.identity.request_id
+
+    def claim(
+        self,
+        tool: str,
+        args: tuple[object, ...],
+        kwargs: Mapping[str, object],
+        binding: Binding,
+        **named: Unpack[NameOptions],
+    ) -> LedgerEntry:
+        """Ask whether one call may run. Arguments as `prepare`.
+
+        Returns:
+            The claimed call, to be decided, run and settled by the caller; or the completed one, with its result.
+
+        Raises:
+            LedgerHardBlockError: it is on record, and may not run again.
+            LedgerPollTimeoutError: another holder had it for longer than the call waits.
+            BadCallError: something about it is wrong.
+            SessionLostError: this process may not dispatch now.
+            ServerError: the store could not be asked. Nothing was dispatched.
+        """
+        return entry_of(self.engine.begin(self.prepare(tool, args, kwargs, binding, **named)))
+
+    async def claim_async(
+        self,
+        tool: str,
+        args: tuple[object, ...],
+        kwargs: Mapping[str, object],
+        binding: Binding,
+        **named: Unpack[NameOptions],
+    ) -> LedgerEntry:
+        """As `claim`."""
+        return entry_of(await self.engine.begin_async(self.prepare(tool, args, kwargs, binding, **named)))
+
+    def record_decision(self, entry: LedgerEntry, decision: Mapping[str, object] | Decision) -> None:
+        """Record whether a claimed call may be attempted; only after this its body may begin.
+
+        Args:
+            entry: the claim.
+            decision: `allowed`, `verdicts` and `denied_reasons`, which must agree. A denial is the end of the attempt.
+
+        Raises:
+            LedgerError: the decision contradicts itself, or nothing is claimed.
+            LedgerOutcomeAlreadySetError: the attempt is not the current one any more, or has a decision.
+            ServerError: the store could not be asked; nothing may be dispatched.
+        """
+        held, made = entry.held, _decision(decision)
+        self.engine.run(lambda: self.engine.service.decide(held, made))
+
+    async def record_decision_async(self, entry: LedgerEntry, decision: Mapping[str, object] | Decision) -> None:
+        """As `record_decision`."""
+        held, made = entry.held, _decision(decision)
+        await self.engine.await_(lambda: self.engine.service.decide(held, made))
+
+    def complete(self, entry: LedgerEntry, result: object = None) -> None:
+        """Record that the effect was seen.
+
+        Raises:
+            LedgerOutcomeAlreadySetError: no decision was recorded, the attempt is not the current one any more, or it
+                has its outcome. Nothing was changed.
+            ServerError: the store could not be asked; it is told again for as long as the session lives.
+        """
+        settlement = completed(entry.held, result, max_bytes=self.settings.max_result_bytes)
+        self.engine.run(lambda: self.engine.service.settler.settle_or_refuse(entry.held, settlement))
+
+    async def complete_async(self, entry: LedgerEntry, result: object = None) -> None:
+        """As `complete`."""
+        settlement = completed(entry.held, result, max_bytes=self.settings.max_result_bytes)
+        await self.engine.await_(lambda: self.engine.service.settler.settle_or_refuse(entry.held, settlement))
+
+    def fail(self, entry: LedgerEntry, error: BaseException, *, failed_after_effect: bool) -> None:
+        """Record that the body failed.
+
+        Args:
+            entry: the claim.
+            error: what it failed with.
+            failed_after_effect: True if the effect may have happened; False only where it is proved that it did not and
+                cannot any more.
+
+        Raises:
+            LedgerOutcomeAlreadySetError: as `complete`.
+            ServerError: as `complete`.
+        """
+        settlement = told(entry.held, error, after_effect=failed_after_effect)
+        self.engine.run(lambda: self.engine.service.settler.settle_or_refuse(entry.held, settlement))
+
+    async def fail_async(self, entry: LedgerEntry, error: BaseException, *, failed_after_effect: bool) -> None:
+        """As `fail`."""
+        settlement = told(entry.held, error, after_effect=failed_after_effect)
+        await self.engine.await_(lambda: self.engine.service.settler.settle_or_refuse(entry.held, settlement))
+
+    # ── looking and waiting ──────────────────────────────────────────────────────────────────────────────────────────
+
+    def record(self, request_id: str) -> Record:
+        """Read one transition.
+
+        Raises:
+            JobNotFoundError: nothing is on record under this id.
+            ServerError: the server could not be asked.
+        """
+        return self.engine.run(lambda: read_record(self.engine.service.store, request_id))
+
+    def wait_for_transition(self, request_id: str, timeout_s: float | None = None) -> Record:
+        """Wait until a transition of somebody else is in flight no more; claims nothing, and writes nothing to it.
+
+        Args:
+            request_id: the transition.
+            timeout_s: seconds; None: the ledger's `poll_timeout_s`.
+
+        Raises:
+            JobNotFoundError: nothing is on record under this id.
+            LedgerPollTimeoutError: the wait is over before it is.
+            ServerError: the server could not be asked.
+        """
+        wait_s, pause_s = self._patience(timeout_s)
+        return self.engine.run(lambda: self.engine.service.wait(request_id, wait_s, pause_s))
+
+    async def wait_for_transition_async(self, request_id: str, timeout_s: float | None = None) -> Record:
+        """As `wait_for_transition`."""
+        wait_s, pause_s = self._patience(timeout_s)
+        return await self.engine.await_(lambda: self.engine.service.wait(request_id, wait_s, pause_s))
+
+    def close(self) -> None:
+        """End the session and the thread; may be called again. What still runs is left to run out."""
+        with self._lock:
+            engine, self._engine = self._engine, None
+        if engine is not None:
+            atexit.unregister(self.close)
+            engine.stop()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _patience(self, timeout_s: float | None) -> tuple[float | None, float]:
+        return self.settings.poll_timeout_s if timeout_s is None else timeout_s, self.settings.poll_s
+
+
+def _decision(told_of: Mapping[str, object] | Decision) -> Decision:
+    return told_of if isinstance(told_of, Decision) else Decision.read(told_of)

@@ -1,0 +1,192 @@
+"""One call from its claim to its settlement, where its body runs: in this thread, or in this task."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TypeVar
+
+from ...leases.errors import LedgerHardBlockError, ServerError, SessionLostError
+from ...ledger.decision import PREDICATES, Decision, DecisionIntent, DecisionSnapshot
+from ...ledger.turn import Settlement
+from ..context import RUNNING
+from .attempt import InlineAttempt
+from .engine import Engine
+from .prepared import Prepared, Returned
+from .settling import completed, failed, unstarted
+
+log = logging.getLogger(__name__)
+_R = TypeVar("_R")
+
+_INSIDE: ContextVar[tuple[str, ...]] = ContextVar("mycelium_inside", default=())
+"""Effect ids of the calls that this one runs inside of."""
+
+
+def run_here(engine: Engine, call: Prepared, body: Callable[[dict[str, object]], _R], *, max_bytes: int) -> _R | object:
+    """Run one call of a plain function.
+
+    Returns:
+        What the body returned, or the stored result as a JSON value.
+
+    Raises:
+        MyceliumError: as `Gatekeeper.begin`; or the body's own exception, which nothing of the store's ever hides.
+    """
+    _check_inside(call)
+    begun = engine.begin(call)
+    if isinstance(begun, Returned):
+        return begun.value()
+    try:
+        if (decision := _decide(call, begun)) is not None:
+            engine.run(lambda: engine.service.decide(begun, decision))
+            _check_allowed(begun, decision)
+        _check_trust(begun)
+    except BaseException as error:
+        _record_here(engine, begun, _before(begun, error))
+        raise
+    try:
+        with _inside(begun):
+            value = body(_values(call, begun))
+    except BaseException as error:
+        begun.end()
+        _record_here(engine, begun, failed(begun, error))
+        raise
+    begun.end()
+    engine.run(lambda: engine.service.settler.settle(begun, completed(begun, value, max_bytes=max_bytes)))
+    return value
+
+
+async def run_here_async(
+    engine: Engine, call: Prepared, body: Callable[[dict[str, object]], Awaitable[_R]], *, max_bytes: int
+) -> _R | object:
+    """Run one call of an async function; as `run_here`."""
+    _check_inside(call)
+    begun = await engine.begin_async(call)
+    if isinstance(begun, Returned):
+        return begun.value()
+    try:
+        if (decision := _decide(call, begun)) is not None:
+            await engine.await_(lambda: engine.service.decide(begun, decision))
+            _check_allowed(begun, decision)
+        _check_trust(begun)
+    except BaseException as error:
+        await _record_async(engine, begun, _before(begun, error))
+        raise
+    try:
+        with _inside(begun):
+            value = await body(_values(call, begun))
+    except BaseException as error:
+        begun.end()
+        await _record_async(engine, begun, failed(begun, error))
+        raise
+    begun.end()
+    await engine.await_(lambda: engine.service.settler.settle(begun, completed(begun, value, max_bytes=max_bytes)))
+    return value
+
+
+def decide_on(call: Prepared, attempt: InlineAttempt) -> Decision:
+    """Ask the registered predicates about one claimed call."""
+    intent = call.intent
+    return PREDICATES.decide(
+        DecisionIntent(
+            tool=intent.tool,
+            effect_class=intent.binding.effect_class,
+            request_id=attempt.shown.request_id,
+            effect_id=attempt.shown.effect_id,
+            arguments=call.values,
+            about=intent.about,
+        ),
+        DecisionSnapshot(attempt.shown.now_ms, attempt.shown.attempts, attempt.shown.fence),
+    )
+
+
+def _decide(call: Prepared, attempt: InlineAttempt) -> Decision | None:
+    return None if call.decided else decide_on(call, attempt)
+
+
+def _check_inside(call: Prepared) -> None:
+    if call.intent.identity.effect_id in _INSIDE.get():
+        what = f"The call of {call.intent.tool!r} was made from inside itself, and would wait for itself."
+        raise LedgerHardBlockError(
+            what,
+            next_step="Nothing was dispatched. Give the inner call another request id, or call the plain function.",
+            request_id=call.intent.identity.request_id,
+            why="inside_itself",
+        )
+
+
+def _check_allowed(attempt: InlineAttempt, decision: Decision) -> None:
+    if decision.allowed:
+        return
+    what = f"{attempt.shown.request_id!r} was denied: {'; '.join(decision.denied_reasons)}."
+    raise _DeniedError(
+        what,
+        next_step="Its body did not run, and the denial is recorded. Change what is wrong before you call again.",
+        state="failed",
+        request_id=attempt.shown.request_id,
+        why="denied",
+    )
+
+
+class _DeniedError(LedgerHardBlockError):
+    """Denied: the decision has settled the row already."""
+
+
+def _check_trust(attempt: InlineAttempt) -> None:
+    """The last look before the body: whatever lies before it, an untrusted session starts nothing (L7)."""
+    if not attempt.may_begin():
+        what = "This process does not trust its session any more: its renewals were late."
+        raise SessionLostError(what, next_step="Nothing was dispatched, and the call was given back. Call again.")
+
+
+def _before(attempt: InlineAttempt, error: BaseException) -> Settlement | None:
+    """How an attempt ends whose body never began."""
+    attempt.end()
+    if isinstance(error, _DeniedError):
+        return None
+    if isinstance(error, (ServerError, SessionLostError)) or not isinstance(error, Exception):
+        return unstarted(attempt)
+    # A predicate that raised: nothing was sent.
+    return failed(attempt, error)
+
+
+def _values(call: Prepared, attempt: InlineAttempt) -> dict[str, object]:
+    param = call.intent.binding.key_param
+    if param is None or not attempt.key or param in call.values:
+        return call.values
+    return {**call.values, param: attempt.key}
+
+
+@contextmanager
+def _inside(attempt: InlineAttempt) -> Generator[None, None, None]:
+    running = RUNNING.set(attempt)
+    inside = _INSIDE.set((*_INSIDE.get(), attempt.shown.effect_id))
+    try:
+        yield
+    finally:
+        _INSIDE.reset(inside)
+        RUNNING.reset(running)
+
+
+def _record_here(engine: Engine, attempt: InlineAttempt, settlement: Settlement | None) -> None:
+    if settlement is None:
+        return
+    try:
+        engine.run(lambda: engine.service.settler.settle(attempt, settlement))
+    except ServerError as away:
+        _hidden(attempt, away)
+
+
+async def _record_async(engine: Engine, attempt: InlineAttempt, settlement: Settlement | None) -> None:
+    if settlement is None:
+        return
+    try:
+        await engine.await_(lambda: engine.service.settler.settle(attempt, settlement))
+    except ServerError as away:
+        _hidden(attempt, away)
+
+
+def _hidden(attempt: InlineAttempt, away: ServerError) -> None:
+    # The tool's own exception is what its caller must see; the settlement is told again while the session lives.
+    log.error("how %r failed could not be recorded yet: %s", attempt.shown.request_id, away)

@@ -1,0 +1,83 @@
+"""One call, checked and named, before anything is asked of the server; and what its claim came to."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from ...leases.errors import OutcomeError
+from ...ledger.states import State
+from ...ledger.submit import Intent
+from ...reconcilers.protocol import Adapter
+from ..outcome import Outcome
+from .attempt import InlineAttempt
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """One call of this process.
+
+    Attributes:
+        intent: its identity, declaration and place.
+        values: validated arguments by name; the provider's key is among them only if the caller gave it.
+        reconciler: the adapter that asks its provider, or None.
+        defer_unknown: whether a read whose outcome is unknown is refused instead of run again.
+        decided: whether its decision comes with the claim; else `decide` is called for it.
+        poll_timeout_s: how long another holder is waited for; None: for ever.
+    """
+
+    intent: Intent
+    values: dict[str, object]
+    reconciler: Adapter | None = None
+    defer_unknown: bool = False
+    decided: bool = True
+    poll_timeout_s: float | None = None
+
+    def __repr__(self) -> str:
+        # Arguments may be secrets of the caller's, and a repr ends up in logs.
+        return f"<prepared call of {self.intent.tool!r}>"
+
+    @property
+    def key(self) -> str:
+        """The provider's key that the caller chose; empty: none."""
+        param = self.intent.binding.key_param
+        return str(self.values.get(param) or "") if param is not None else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Returned:
+    """The effect was seen already: nothing runs.
+
+    Attributes:
+        outcome: the row's outcome, with the stored result.
+    """
+
+    outcome: Outcome
+
+    def value(self) -> object:
+        """The stored result, as a JSON value.
+
+        Raises:
+            OutcomeError: it completed, and its result was not kept, or not for so long.
+        """
+        return self.outcome.result()
+
+
+Begun = InlineAttempt | Returned
+
+
+def decoded(body: bytes) -> dict[str, object]:
+    """Stored canonical arguments as a JSON object, for an adapter."""
+    value: object = json.loads(body) if body else {}
+    return value if isinstance(value, dict) else {}  # pyright: ignore[reportUnknownVariableType]
+
+
+def ended(outcome: Outcome) -> OutcomeError | None:
+    """Why an ended transition has no result; None where it has one."""
+    if outcome.state is State.COMPLETED:
+        return None
+    try:
+        outcome.result()
+    except OutcomeError as error:
+        return error
+    return None

@@ -1,0 +1,169 @@
+"""How an attempt of this process ends, and how that is recorded: whatever ends the body, its row is settled."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import uuid
+from typing import Protocol
+
+from ...leases.errors import LedgerOutcomeAlreadySetError, NotExecuted, ServerError
+from ...leases.store import Store
+from ...ledger.record import Failure
+from ...ledger.states import Boundary, Settle, Settled
+from ...ledger.turn import Settlement, take_turn
+from ..hosts.results import encode_result, name_of, words_of
+from .attempt import InlineAttempt
+from .background import Background
+
+log = logging.getLogger(__name__)
+
+STOOD = frozenset({Settled.SETTLED, Settled.LATE})
+"""The words of a settlement that holds."""
+
+
+def completed(attempt: InlineAttempt, value: object, *, max_bytes: int) -> Settlement:
+    """The body returned: its effect was seen. A result that cannot be kept becomes a marker, never a failure."""
+    body, fault = encode_result(value, max_bytes)
+    return _settlement(attempt, Settle.COMPLETED, Boundary.CROSSED, body=body, error=fault)
+
+
+def failed(attempt: InlineAttempt, error: BaseException) -> Settlement:
+    """The body raised (design, "Boundary modes"; E4).
+
+    `NotExecuted` proves that there is no effect, and so does an error before the mark. What was cut short, by an
+    interrupt or a cancellation, may leave a thread behind that still sends, so such an attempt is not told as over.
+    """
+    boundary = attempt.came_to
+    unsent = boundary is Boundary.NOT_CROSSED
+    if not isinstance(error, Exception):
+        verb = Settle.RELEASED if unsent or attempt.intent.binding.repeatable else Settle.UNKNOWN
+        over = False
+    else:
+        proved = isinstance(error, NotExecuted)
+        repeatable = attempt.intent.binding.repeatable
+        verb = Settle.FAILED if proved or unsent else Settle.RETRY if repeatable else Settle.UNKNOWN
+        over = True
+    name = name_of(type(error)).rpartition(".")[2]
+    return _settlement(attempt, verb, boundary, body=Failure(name, words_of(error)).body(), error=name, over=over)
+
+
+def told(attempt: InlineAttempt, error: BaseException, *, after_effect: bool) -> Settlement:
+    """A host that runs the body itself tells how it failed: the effect may exist, or it is proved that none does."""
+    verb = Settle.UNKNOWN if after_effect else Settle.FAILED
+    boundary = Boundary.MAYBE_CROSSED if after_effect else attempt.came_to
+    name = name_of(type(error)).rpartition(".")[2]
+    return _settlement(attempt, verb, boundary, body=Failure(name, words_of(error)).body(), error=name)
+
+
+def unstarted(attempt: InlineAttempt) -> Settlement:
+    """The body never began: ready again, and not charged; a mark that came with the claim is taken back."""
+    return _settlement(attempt, Settle.RELEASED, Boundary.NOT_CROSSED)
+
+
+def _settlement(  # noqa: PLR0913 - a settlement is told whole
+    attempt: InlineAttempt, verb: Settle, boundary: Boundary, *, body: bytes = b"", error: str = "", over: bool = True
+) -> Settlement:
+    return Settlement(
+        request_id=attempt.shown.request_id,
+        fence=attempt.shown.fence,
+        verb=verb,
+        body=body,
+        error=error,
+        over=over,
+        boundary=boundary,
+        ref=attempt.ref,
+    )
+
+
+class Told(Protocol):
+    """Who hears of what was settled."""
+
+    async def __call__(self, attempt: InlineAttempt, settlement: Settlement, /) -> None:
+        """Hear of one settlement that holds."""
+        ...
+
+
+class Settler:
+    """Records settlements on the portal's loop, also when the caller has gone or the server is away for a while."""
+
+    def __init__(self, store: Store, background: Background, hear: Told | None) -> None:
+        self._store = store
+        self._background = background
+        self._hear = hear
+
+    async def settle(self, attempt: InlineAttempt, settlement: Settlement) -> Settled:
+        """Record one settlement. A caller that is cancelled meanwhile does not stop it.
+
+        Raises:
+            ServerError: the store could not be asked; it is told again for as long as the session lives.
+        """
+        task = asyncio.ensure_future(self._send(attempt, settlement))
+        try:
+            return await asyncio.shield(task)
+        except ServerError:
+            self._background.add(self._until_told(attempt, settlement))
+            raise
+        except asyncio.CancelledError:
+            self._background.add(self._quietly(task))
+            raise
+
+    async def settle_or_refuse(self, attempt: InlineAttempt, settlement: Settlement) -> None:
+        """Record one settlement that has to stand.
+
+        Raises:
+            LedgerOutcomeAlreadySetError: the attempt is not the current one any more, or has its outcome.
+            ServerError: as `settle`.
+        """
+        word = await self.settle(attempt, settlement)
+        if word not in STOOD:
+            what = f"The {settlement.verb} of {settlement.request_id!r} was refused: {word}."
+            next_step = (
+                "Nothing was changed. Another attempt has taken over, or no decision was recorded: read the record."
+            )
+            raise LedgerOutcomeAlreadySetError(what, next_step=next_step)
+
+    async def give_back(self, attempt: InlineAttempt) -> None:
+        """Give back an attempt whose body never began.
+
+        Raises:
+            ServerError: as `settle`.
+        """
+        attempt.end()
+        await self.settle(attempt, unstarted(attempt))
+
+    async def _send(self, attempt: InlineAttempt, settlement: Settlement) -> Settled:
+        session = attempt.session
+        report = await take_turn(
+            self._store.calls,
+            session_id=session.id,
+            epoch=session.epoch,
+            lane=0,
+            op=uuid.uuid4().hex,
+            slots=0,
+            ended=[settlement],
+            known={},
+            patience_s=self._store.settings.patience_s,
+        )
+        (word,) = report.settled
+        if word not in STOOD:
+            log.warning("the %s of %r was refused: %s", settlement.verb, settlement.request_id, word)
+        elif self._hear is not None:
+            await self._hear(attempt, settlement)
+        return word
+
+    async def _until_told(self, attempt: InlineAttempt, settlement: Settlement) -> None:
+        while not attempt.session.lost.is_set():
+            try:
+                await self._send(attempt, settlement)
+            except ServerError as away:
+                log.warning("settlement of %r put off: %s", settlement.request_id, away)
+                await asyncio.sleep(attempt.session.settings.renew_every_s)
+            else:
+                return
+
+    async def _quietly(self, task: asyncio.Future[Settled]) -> None:
+        try:
+            await task
+        except ServerError as away:
+            log.warning("a settlement was not recorded: %s", away)

@@ -1,0 +1,306 @@
+"""`mycelium receipts`: verifies receipts, makes those that are missing again, and prepares a table for them."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import sys
+from collections.abc import Callable, Generator
+from contextlib import aclosing, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, BinaryIO, cast
+
+import typer
+
+from ..leases.errors import JobNotFoundError, MyceliumError, ReceiptError, SettingsError
+from .connected import connected
+from .options import EPILOG, AsJson, ExitCode, Namespace, Url
+from .output import print_json, run, say_error, shown
+
+# The rest is imported by the commands themselves: help and completion come without it.
+if TYPE_CHECKING:
+    from ..leases.store import Store
+    from ..ledger.receipts import Receipt, ReceiptKeys, ReceiptStream, Tally
+    from ..ledger.receipts.table import ReceiptTable
+
+receipts = typer.Typer(no_args_is_help=True, help="Verify signed receipts, and make missing ones again.")
+
+To = Annotated[
+    str,
+    typer.Option(
+        "--to",
+        envvar="MYCELIUM_RECEIPTS",
+        metavar="ADDRESS",
+        help="Where receipts are kept: a file, redis: for the ledger's own server, or postgresql://…",
+    ),
+]
+KeyFile = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Keys, a line each: key_id:secret. Without it: MYCELIUM_RECEIPT_KEY."),
+]
+
+_SINCE = re.compile(r"(\d{1,9})([smhd])")
+_UNITS_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_MOST_LISTED = 10_000
+_BATCH = 100
+_TOLD_EVERY = 1000
+
+
+@receipts.command(epilog=EPILOG)
+def verify(
+    address: Annotated[
+        str,
+        typer.Argument(
+            envvar="MYCELIUM_RECEIPTS",
+            metavar="ADDRESS",
+            help="A file, - for stdin, redis: for the ledger's own server, or postgresql://…",
+        ),
+    ],
+    key_file: KeyFile = None,
+    url: Url = None,
+    namespace: Namespace = "mycelium",
+    as_json: AsJson = False,  # noqa: FBT002 - an option
+) -> None:
+    """Tell whether receipts are as they were signed. That none is missing cannot be told from them.
+
+    Half a line that a killed writer left is told and is no fault. The exit code is 1 when a receipt is bad.
+    """
+    run(_verify(address, key_file, url=url, namespace=namespace, as_json=as_json), as_json=as_json)
+
+
+@receipts.command(epilog=EPILOG)
+def issue(  # noqa: PLR0913, PLR0917 - each is an option of the command
+    to: To,
+    request_ids: Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="The request ids.")] = None,
+    since: Annotated[
+        str,
+        typer.Option(metavar="AGE", help="Also all that settled so lately, such as 90s, 15m, 2h or 3d, and is listed."),
+    ] = "",
+    key_file: KeyFile = None,
+    url: Url = None,
+    namespace: Namespace = "mycelium",
+    as_json: AsJson = False,  # noqa: FBT002 - an option
+) -> None:
+    """Make the receipts of transitions again from what is on record, and write those that are missing."""
+    work = _issue(request_ids or [], since, to, key_file, url=url, namespace=namespace, as_json=as_json)
+    run(work, as_json=as_json)
+
+
+@receipts.command("create-table", epilog=EPILOG)
+def create_table(
+    address: Annotated[str, typer.Argument(envvar="MYCELIUM_RECEIPTS", metavar="ADDRESS", help="postgresql://…")],
+    as_json: AsJson = False,  # noqa: FBT002 - an option
+) -> None:
+    """Make the table for receipts in a PostgreSQL database, unless it is there."""
+    run(_create_table(address, as_json=as_json), as_json=as_json)
+
+
+async def _verify(address: str, key_file: Path | None, *, url: str | None, namespace: str, as_json: bool) -> None:
+    from ..ledger.receipts import ReceiptStream, Tally  # noqa: PLC0415 - (as above)
+    from ..ledger.receipts.sinks import LEDGER, is_table, path_of  # noqa: PLC0415 - (as above)
+
+    tally = Tally(_keys(key_file))
+    if address == LEDGER:
+        async with connected(url, namespace) as store:
+            await _tally(tally, ReceiptStream(store))
+    elif is_table(address):
+        table = _table(address)
+        try:
+            await _tally(tally, table)
+        finally:
+            await table.aclose()
+    elif address == "-":
+        _tally_file(tally, sys.stdin.buffer, 0)
+    else:
+        with _opened(path_of(address)) as (stream, size):
+            _tally_file(tally, stream, size)
+    _say(tally, as_json=as_json)
+    if tally.bad:
+        raise typer.Exit(ExitCode.NO_RESULT)
+
+
+async def _issue(  # noqa: PLR0913 - each is an option of the command
+    request_ids: list[str],
+    since: str,
+    to: str,
+    key_file: Path | None,
+    *,
+    url: str | None,
+    namespace: str,
+    as_json: bool,
+) -> None:
+    from ..ledger.receipts import sink_of  # noqa: PLC0415 - (as above)
+
+    age_ms = _age_ms(since)
+    if not request_ids and age_ms is None:
+        raise _bad(
+            "Neither a request id nor --since was given.", "Nothing was written. Name transitions, or say --since 2h."
+        )
+    signer = _keys(key_file).signer
+    async with connected(url, namespace) as store:
+        sink = sink_of(to, store=store)
+        try:
+            made = await _named(store, request_ids)
+            recent, faults = await _recent(store, age_ms) if age_ms is not None else ([], [])
+            signed = [signer.sign(receipt) for receipt in {r.receipt_id: r for r in [*made, *recent]}.values()]
+            for at in range(0, len(signed), _BATCH):
+                await sink.write(signed[at : at + _BATCH])
+        finally:
+            await sink.aclose()
+    _say_issued(signed, as_json=as_json)
+    for fault in faults:
+        say_error(fault, as_json=as_json)
+    if faults:
+        raise typer.Exit(ExitCode.NO_RESULT)
+
+
+def _say_issued(signed: list[Receipt], *, as_json: bool) -> None:
+    if as_json:
+        told = [{"receipt_id": r.receipt_id, "kind": r.kind, "request_id": r.request_id} for r in signed]
+        print_json({"receipts": told})
+        return
+    typer.echo(f"{len(signed):,} receipts are kept; those that were there stayed as they were.")
+
+
+async def _named(store: Store, request_ids: list[str]) -> list[Receipt]:
+    """Build the receipts of the transitions that were named."""
+    from ..ledger.receipts import read_row, receipts_of, settled_receipt  # noqa: PLC0415 - (as above)
+
+    made: list[Receipt] = []
+    for request_id in request_ids:
+        row = await read_row(store, request_id)
+        # A transition without any receipt is a mistake of whoever named it: the second one says so.
+        made.extend(receipts_of(*row) or [settled_receipt(*row)])
+    return made
+
+
+async def _recent(store: Store, age_ms: int) -> tuple[list[Receipt], list[MyceliumError]]:
+    """Build the receipts of what settled lately, and say of which transitions that cannot be done."""
+    from ..ledger.listing import list_transitions  # noqa: PLC0415 - (as above)
+    from ..ledger.receipts import read_row, receipts_of  # noqa: PLC0415 - (as above)
+    from ..ledger.record import read_now_ms  # noqa: PLC0415 - (as above)
+
+    made: list[Receipt] = []
+    faults: list[MyceliumError] = []
+    earliest_ms = await read_now_ms(store) - age_ms
+    for record in [one.record for one in await list_transitions(store, limit=_MOST_LISTED)]:
+        if record.changed_ms < earliest_ms:
+            break
+        try:
+            found = receipts_of(*await read_row(store, record.request_id))
+        except (ReceiptError, JobNotFoundError) as error:
+            faults.append(error)
+            continue
+        made.extend(receipt for receipt in found if receipt.at_ms >= earliest_ms)
+    return made, faults
+
+
+async def _create_table(address: str, *, as_json: bool) -> None:
+    from ..ledger.receipts.sinks import is_table  # noqa: PLC0415 - (as above)
+
+    if not is_table(address):
+        raise _bad("That is not the address of a PostgreSQL server.", "Nothing was made. Write postgresql://…")
+    table = _table(address)
+    try:
+        await table.create_table()
+    finally:
+        await table.aclose()
+    if as_json:
+        print_json({"table": "mycelium_receipts"})
+    else:
+        typer.echo(f"The table mycelium_receipts is there, at {table.address}.")
+
+
+async def _tally(tally: Tally, source: ReceiptStream | ReceiptTable) -> None:
+    with _progress(0) as tell:
+        async with aclosing(source.lines()) as lines:
+            async for line in lines:
+                tally.add(line)
+                tell(line.ends_at)
+
+
+def _tally_file(tally: Tally, stream: BinaryIO, size: int) -> None:
+    import signal  # noqa: PLC0415 - (as above)
+
+    from ..ledger.receipts.file import read_lines  # noqa: PLC0415 - (as above)
+
+    # Nothing else runs meanwhile that a cancel could reach: Ctrl-C has to end the reading itself.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    with _progress(size) as tell:
+        for line in read_lines(stream):
+            tally.add(line)
+            tell(line.ends_at)
+
+
+def _say(tally: Tally, *, as_json: bool) -> None:
+    bad = sum(tally.bad.values())
+    if as_json:
+        flaws = [{"where": where, **dataclasses.asdict(found)} for where, found in tally.flaws]
+        counts = {"good": tally.good, "bad": bad, "torn": tally.torn, "repeated": tally.repeated}
+        print_json({**counts, "verdicts": dict(tally.bad), "flaws": flaws})
+        return
+    for where, found in tally.flaws:
+        known = [("receipt", found.receipt_id), ("request", found.request_id), ("key", found.key_id)]
+        told = "  ".join(f"{name} {shown(value)}" for name, value in known if value)
+        typer.echo(f"{where}: {found.verdict}  {told}".rstrip())
+    if bad > len(tally.flaws):
+        typer.echo(f"… and {bad - len(tally.flaws):,} more")
+    typer.echo(f"{tally.good:,} good, {bad:,} bad, {tally.repeated:,} repeated, {tally.torn:,} torn")
+
+
+def _keys(key_file: Path | None) -> ReceiptKeys:
+    from ..ledger.receipts import ReceiptKeys  # noqa: PLC0415 - (as above)
+
+    return ReceiptKeys.from_file(key_file) if key_file is not None else ReceiptKeys.from_environment()
+
+
+def _table(address: str) -> ReceiptTable:
+    from ..ledger.receipts import sink_of  # noqa: PLC0415 - (as above)
+
+    return cast("ReceiptTable", sink_of(address))
+
+
+@contextmanager
+def _opened(path: Path) -> Generator[tuple[BinaryIO, int]]:
+    try:
+        stream = path.open("rb")
+    except OSError as error:
+        raise _bad(f"The receipts {path} cannot be read: {error.strerror}.", "Check the path.") from None
+    with stream:
+        yield stream, path.stat().st_size
+
+
+@contextmanager
+def _progress(size: int) -> Generator[Callable[[int], None]]:
+    """A progress bar on a terminal, in bytes where they are known; nothing elsewhere."""
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    from rich.console import Console  # noqa: PLC0415 - (as above)
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn  # noqa: PLC0415 - (as above)
+
+    columns = TextColumn("receipts"), BarColumn(), TextColumn("{task.fields[seen]:,}"), TimeElapsedColumn()
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        bar = progress.add_task("", total=size or None, seen=0)
+        seen = 0
+
+        def tell(ends_at: int) -> None:
+            nonlocal seen
+            seen += 1
+            if seen % _TOLD_EVERY == 0:
+                progress.update(bar, completed=ends_at, seen=seen)
+
+        yield tell
+
+
+def _age_ms(written: str) -> int | None:
+    if not written:
+        return None
+    match = _SINCE.fullmatch(written)
+    if match is None:
+        raise _bad(f"{written!r} is no age.", "Nothing was written. Write 90s, 15m, 2h or 3d.")
+    return int(match[1]) * _UNITS_MS[match[2]]
+
+
+def _bad(what: str, next_step: str) -> SettingsError:
+    return SettingsError(what, next_step=next_step)

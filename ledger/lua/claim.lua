@@ -1,0 +1,121 @@
+-- Take one intended effect for this very holder: record it if it is new, run it again if a ruling on it still stands.
+-- ARGV  session epoch:digits op client request_id effect ticket shared drift tool effect_class mode again max_attempts max_deaths keep keep_result about asked key boundary expect auth window_ms:int body
+-- REPLY granted known conflict drift corrupt lost epoch
+-- WRITES row args result ready unknown held meta states counters events effect ticket aliases
+-- INCLUDE prelude keys record identity
+if redis.call('HGET', meta_key(), 'epoch') ~= epoch then return {'epoch'} end
+local deadline = redis.call('ZSCORE', sessions_key(), session)
+if not deadline or tonumber(deadline) <= now_ms or redis.call('HGET', session_key(session), 'dead') then
+  return {'lost'}
+end
+
+local r, how, other = find(request_id, effect, ticket, shared, drift)
+if not r and how ~= 'missing' then
+  if how == 'conflict' or how == 'drift' then count('conflicts') end
+  flush()
+  return {how, other and other.id or request_id, other and other.state or ''}
+end
+
+local function view(word)
+  local reply = {word, digits(now_ms), r.id, HELD[r.state] and standing_of(r.session) or 'nobody'}
+  local more = redis.call('HMGET', row_key(r.id), 'key', 'ended', 'ref', 'error', 'asked', 'unknown_ms', 'asks')
+  for _, value in ipairs({r.state, r.fence, digits(r.n), r.class, r.mode, r.boundary, digits(r.attempts), digits(r.deaths),
+    digits(r.max_deaths), r.again or '', r.doubt or '', r.first or '', r.effect, r.session or ''}) do
+    reply[#reply + 1] = value
+  end
+  for at = 1, 7 do reply[#reply + 1] = more[at] or '' end
+  return reply
+end
+
+-- The claim that was granted and whose reply was lost is told again (L9).
+if r and HELD[r.state] and r.session == session and redis.call('HGET', row_key(r.id), 'claim_op') == op then
+  return view('granted')
+end
+
+-- ── what a ruling may ask for: it was made on the row as it was shown, and only on that ──
+-- The caller rules (`gates.py`); what no ruling may do is held here as well: nothing that is held, completed or never to be run
+-- again, no failed effect of a class that a person must look at, and nothing unknown but a read, a class that may repeat, or a
+-- key inside its window (E6).
+local function may_run()
+  if digits(r.n) ~= expect then return false end
+  if r.state == 'ready' then return true end
+  if r.state == 'failed' then return CLASS[r.class] < CLASS.non_idempotent_mutate end
+  if r.state ~= 'unknown' then return false end
+  if repeats(r) then return true end
+  return auth == 'key' and r.class == 'keyed_mutate' and r.first and now_ms - tonumber(r.first) < window_ms
+end
+
+local function grant(why, changes)
+  changes.fence = digits(redis.call('HINCRBY', meta_key(), 'fence', 1))
+  r.fence = changes.fence
+  r.attempts = r.attempts + 1
+  changes.attempts = digits(r.attempts)
+  changes.session = session
+  changes.epoch = epoch
+  changes.ended = '0'
+  changes.claim_op = op
+  changes.boundary = boundary == '' and 'not_crossed' or boundary
+  if boundary == 'maybe_crossed' then
+    if not r.first then
+      changes.first = digits(now_ms)
+      r.first = changes.first
+    end
+    count('marked')
+  end
+  r.session = session
+  r.boundary = changes.boundary
+  -- Without a boundary the decision is still to be asked for; with one it came with the claim.
+  move(r, boundary == '' and 'claimed' or 'attempting', why, changes)
+  redis.call('HSET', held_key(session), r.id, r.fence)
+  count('claimed')
+end
+
+if not r then
+  r = {
+    id = request_id, n = 0, fence = '0', keep = keep, effect = effect, tool = tool, class = effect_class, mode = mode,
+    again = again, attempts = 0, deaths = 0, max_deaths = tonumber(max_deaths), queued = '0',
+  }
+  local changes = {
+    effect = effect, tool = tool, class = effect_class, mode = mode, fails = '0', deaths = '0', max_attempts = max_attempts,
+    max_deaths = max_deaths, keep = keep, keep_result = keep_result, created_ms = digits(now_ms), about = about,
+    asked = asked, queued = '0',
+  }
+  if again == '0' then changes.again = again end
+  if key ~= '' then changes.key = key end
+  if body ~= '' then redis.call('SET', args_key(request_id), body) end
+  name(r, ticket, shared, changes)
+  grant('claim', changes)
+  count('submitted')
+elseif may_run() then
+  if how == 'link' then link(request_id, r) end
+  local changes = {}
+  -- The stricter declaration holds, here as in a turn.
+  if CLASS[effect_class] > CLASS[r.class] then
+    r.class = effect_class
+    changes.class = effect_class
+  end
+  if MODE[mode] > MODE[r.mode] then
+    r.mode = mode
+    changes.mode = mode
+  end
+  if again == '0' then changes.again = again end
+  if key ~= '' and redis.call('HEXISTS', row_key(r.id), 'key') == 0 then changes.key = key end
+  if r.state == 'unknown' then
+    redis.call('ZREM', unknown_key(r.tool), r.id)
+    if CLASS[r.class] > 0 then changes.doubt = '1' end
+  end
+  if auth ~= 'key' and r.doubt ~= '1' and changes.doubt ~= '1' and r.state == 'failed' then
+    -- A failure proves that nothing was sent: the key's window begins with the next dispatch.
+    redis.call('HDEL', row_key(r.id), 'first')
+    r.first = nil
+  end
+  changes.auth = auth
+  grant(auth, changes)
+else
+  if how == 'link' then link(request_id, r) end
+  await(r, client)
+  flush()
+  return view('known')
+end
+flush()
+return view('granted')
