@@ -11,7 +11,8 @@ from typing import Any, Self, Unpack
 
 from ..leases.errors import BadCallError, MyceliumError, SettingsError
 from ..leases.store import Store, StoreSettings, open_store
-from ..ledger.identity import DEFAULT_MAX_ARGS_BYTES, MAX_REQUEST_ID_BYTES
+from ..ledger.canon import DEFAULT_MAX_ARGS_BYTES
+from ..ledger.identity import MAX_REQUEST_ID_BYTES
 from ..ledger.submit import Intent, Submitted
 from .gathering import Gatherer
 from .job import Job, OnUnknown, Submitter

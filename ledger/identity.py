@@ -11,9 +11,7 @@ import json
 from dataclasses import dataclass
 
 from ..leases.errors import BadArgumentsError, BadCallError, MissingRequestIdentityError
-from .canon import CANON_VERSION, DEFAULT_MAX_ARGS_BYTES, canonical
-
-__all__ = ["DEFAULT_MAX_ARGS_BYTES", "MAX_REQUEST_ID_BYTES", "Identity", "Scope", "canonical", "identify"]
+from .canon import CANON_VERSION
 
 MAX_REQUEST_ID_BYTES = 256
 

@@ -106,7 +106,7 @@ class Why(StrEnum):
     MANUAL = (
         "manual",
         "It failed without an effect, and its declaration leaves a retry to a person.",
-        "Release it as not executed to run it once more, or submit a new request id.",
+        "No effect exists: once the cause is mended, give the call a new request id.",
     )
     NEVER = (
         "never",

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 
 from ...leases.errors import BadArgumentsError
-from ...ledger.identity import canonical
+from ...ledger.canon import canonical
 from .calls import RecordedCall
 from .effects import EffectsFile
 from .faults import Fault, FaultRule

@@ -13,7 +13,7 @@ from typing import cast
 from ...actors.load import load_tools
 from ...actors.submissions import AnyTool, Submission, intent_of
 from ...leases.errors import BadCallError, SettingsError
-from ...ledger.identity import DEFAULT_MAX_ARGS_BYTES
+from ...ledger.canon import DEFAULT_MAX_ARGS_BYTES
 from ...ledger.states import EffectClass
 
 NAMESPACE = "mycelium"

@@ -34,15 +34,29 @@ end
 
 -- ── what a ruling may ask for: it was made on the row as it was shown, and only on that ──
 -- The caller rules (`gates.py`); what no ruling may do is held here as well: nothing that is held, completed or never to be run
--- again, no failed effect of a class that a person must look at, and nothing unknown but a read, a class that may repeat, or a
--- key inside its window (E6).
+-- again, no failed effect of a class that a person must look at, and nothing that may have had its effect but a read, a class
+-- that may repeat, or a key inside its window (E6). Where row and caller differ, the stricter declaration counts.
+local strict = r and {
+  class = CLASS[effect_class] > CLASS[r.class] and effect_class or r.class,
+  mode = MODE[mode] > MODE[r.mode] and mode or r.mode,
+  again = again == '0' and '0' or r.again,
+}
+
+local function by_key()
+  if strict.class ~= 'keyed_mutate' or not r.first then return false end
+  local known = redis.call('HGET', row_key(r.id), 'key') or r.effect
+  local age_ms = now_ms - tonumber(r.first)
+  -- A first dispatch in the future says that the clock was set back, and by how much nobody knows.
+  return (key == '' or key == known) and age_ms >= 0 and age_ms < window_ms
+end
+
 local function may_run()
   if digits(r.n) ~= expect then return false end
-  if r.state == 'ready' then return true end
-  if r.state == 'failed' then return CLASS[r.class] < CLASS.non_idempotent_mutate end
-  if r.state ~= 'unknown' then return false end
-  if repeats(r) then return true end
-  return auth == 'key' and r.class == 'keyed_mutate' and r.first and now_ms - tonumber(r.first) < window_ms
+  if r.state == 'failed' then return CLASS[strict.class] < CLASS.non_idempotent_mutate end
+  if r.state ~= 'ready' and r.state ~= 'unknown' then return false end
+  if r.state == 'ready' and (r.doubt ~= '1' or strict.class == 'read') then return true end
+  if r.deaths >= r.max_deaths then return false end
+  return repeats(strict) or (r.state == 'ready' or auth == 'key') and by_key()
 end
 
 local function grant(why, changes)
@@ -89,16 +103,10 @@ if not r then
 elseif may_run() then
   if how == 'link' then link(request_id, r) end
   local changes = {}
-  -- The stricter declaration holds, here as in a turn.
-  if CLASS[effect_class] > CLASS[r.class] then
-    r.class = effect_class
-    changes.class = effect_class
+  for field, value in pairs(strict) do
+    if value ~= r[field] then changes[field] = value end
+    r[field] = value
   end
-  if MODE[mode] > MODE[r.mode] then
-    r.mode = mode
-    changes.mode = mode
-  end
-  if again == '0' then changes.again = again end
   if key ~= '' and redis.call('HEXISTS', row_key(r.id), 'key') == 0 then changes.key = key end
   if r.state == 'unknown' then
     redis.call('ZREM', unknown_key(r.tool), r.id)
@@ -109,6 +117,8 @@ elseif may_run() then
     redis.call('HDEL', row_key(r.id), 'first')
     r.first = nil
   end
+  -- A provider's handle names an operation of the old attempt; only what is sent again by key is the same operation.
+  if auth ~= 'key' then redis.call('HDEL', row_key(r.id), 'ref') end
   changes.auth = auth
   grant(auth, changes)
 else

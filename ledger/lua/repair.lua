@@ -1,7 +1,7 @@
 -- Fill in what a damaged row lacks with the strictest that it can mean; a row without a state stays as it is.
 -- ARGV  request_id effect_class mode keep:digits keep_result:digits
 -- REPLY repaired whole missing hopeless
--- WRITES row meta states counters events
+-- WRITES row args result ready unknown held tools meta states counters events effect ticket aliases
 -- INCLUDE prelude keys record
 local r, why, canonical = read(request_id)
 if why == 'alias' then
@@ -18,6 +18,15 @@ local OPEN = {delayed = true, ready = true, parked = true, claimed = true, attem
 -- What a row is of cannot be guessed: without these nothing says which effect it speaks of.
 if not (row.effect and row.tool and (OPEN[row.state] or TERMINAL[row.state])) then return {'hopeless'} end
 
+-- The history goes on after the last entry that is left: numbered from the start again, it would overwrite what happened.
+local function last_entry()
+  local last = 0
+  for _, field in ipairs(redis.call('HKEYS', row_key(request_id))) do
+    last = math.max(last, tonumber(string.match(field, '^h(%d+)$') or '0'))
+  end
+  return digits(last)
+end
+
 local write = {}
 local function fill(field, good, value)
   if good then return end
@@ -26,25 +35,38 @@ local function fill(field, good, value)
   row[field] = value
 end
 local function number(field, least)
-  fill(field, row[field] and tonumber(row[field]), least)
+  fill(field, tonumber(row[field] or ''), least)
 end
 local HARMLESS = {failed = true, cancelled = true, dead = true, claimed = true, delayed = true, parked = true}
 fill('boundary', RANK[row.boundary],
   row.state == 'completed' and 'crossed' or (HARMLESS[row.state] and 'not_crossed' or 'maybe_crossed'))
 fill('class', CLASS[row.class], effect_class)
 fill('mode', MODE[row.mode], mode)
-fill('keep', row.keep, keep)
-fill('keep_result', row.keep_result, keep_result)
-fill('fence', row.fence, digits(redis.call('HINCRBY', meta_key(), 'fence', 1)))
-number('n', '0')
+number('keep', keep)
+number('keep_result', keep_result)
+number('n', last_entry())
 number('attempts', '1')
 number('fails', '0')
 number('deaths', '0')
 number('max_attempts', '1')
 number('max_deaths', '1')
+-- A first dispatch at the beginning of time leaves no window of any key open.
+fill('first', tonumber(row.first or '0'), '0')
+local orphan = HELD[row.state] and (row.session or '') == ''
+if orphan then fill('session', false, '-') end
+local refenced = not row.fence
+if refenced then fill('fence', false, digits(redis.call('HINCRBY', meta_key(), 'fence', 1))) end
 redis.call('HSET', row_key(request_id), unpack(write))
 r = read(request_id)
 note(r, 'repaired')
 count('repaired')
+if orphan then
+  -- Nobody can say any more who holds it, and nothing that it shows is proof of what its holder did.
+  lose(r, 'session-lost', {ended = '0'}, true, '')
+  count('expired')
+elseif refenced and HELD[r.state] and redis.call('ZSCORE', sessions_key(), r.session) then
+  -- Its holder can settle it no more; whoever sweeps that session still finds it.
+  redis.call('HSET', held_key(r.session), r.id, r.fence)
+end
 flush()
 return {'repaired'}

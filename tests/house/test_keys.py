@@ -14,7 +14,8 @@ from mycelium.leases import keys
 from mycelium.leases.keys import Keyspace
 from mycelium.leases.store import open_store
 from mycelium.ledger.binding import Binding
-from mycelium.ledger.identity import canonical, identify
+from mycelium.ledger.canon import canonical
+from mycelium.ledger.identity import identify
 from mycelium.ledger.states import EffectClass, Settle
 from mycelium.ledger.submit import Intent, submit
 from mycelium.ledger.verdict import Said, due, record_if_unknown

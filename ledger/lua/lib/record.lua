@@ -43,9 +43,11 @@ local function read(id)
     r[field] = tonumber(r[field])
     if not r[field] then return nil, 'corrupt' end
   end
-  if not (r.fence and r.tool and r.effect and CLASS[r.class] and MODE[r.mode] and RANK[r.boundary] and r.keep and r.keep_result) then
+  if not (r.fence and r.tool and r.effect and CLASS[r.class] and MODE[r.mode] and RANK[r.boundary] and tonumber(r.keep or '')
+      and tonumber(r.keep_result or '') and tonumber(r.first or '0')) then
     return nil, 'corrupt'
   end
+  if HELD[r.state] and (r.session or '') == '' then return nil, 'corrupt' end
   return r
 end
 
