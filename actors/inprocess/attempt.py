@@ -118,6 +118,14 @@ class InlineAttempt:
         """The body has ended: no mark passes any more."""
         self._ended = True
 
+    def in_window(self) -> bool:
+        """Whether a call that may have been sent before may still be sent with its first key, right now (E6)."""
+        window_s, shown = self.intent.binding.key_window_s, self.shown
+        if not shown.doubt or window_s is None or self.effect_class is not EffectClass.KEYED_MUTATE:
+            return True
+        age_s = (shown.now_ms - shown.first_ms) / 1000 + (time.monotonic() - self._began_s)
+        return age_s + self.intent.binding.timeout_s < window_s
+
     def may_begin(self) -> bool:
         """Whether this process still trusts its session, and so may start a dispatch now (L7)."""
         return self.session.trusted()

@@ -15,7 +15,7 @@ from ..context import RUNNING
 from .attempt import InlineAttempt
 from .engine import Engine
 from .prepared import Prepared, Returned
-from .settling import completed, failed, unstarted
+from .settling import completed, failed, out_of_window, unstarted
 
 log = logging.getLogger(__name__)
 _R = TypeVar("_R")
@@ -133,8 +133,16 @@ class _DeniedError(LedgerHardBlockError):
     """Denied: the decision has settled the row already."""
 
 
+class _LateError(LedgerHardBlockError):
+    """Too late for the provider's key."""
+
+
 def _check_trust(attempt: InlineAttempt) -> None:
     """The last look before the body: whatever lies before it, an untrusted session starts nothing (L7)."""
+    if not attempt.in_window():
+        what = f"{attempt.shown.request_id!r} may have been sent before, and its provider's key window is over."
+        next_step = "Its body did not run. Find out at the provider what happened, then release it."
+        raise _LateError(what, next_step=next_step, request_id=attempt.shown.request_id, why="key_over")
     if not attempt.may_begin():
         what = "This process does not trust its session any more: its renewals were late."
         raise SessionLostError(what, next_step="Nothing was dispatched, and the call was given back. Call again.")
@@ -145,6 +153,8 @@ def _before(attempt: InlineAttempt, error: BaseException) -> Settlement | None:
     attempt.end()
     if isinstance(error, _DeniedError):
         return None
+    if isinstance(error, _LateError):
+        return out_of_window(attempt)
     if isinstance(error, (ServerError, SessionLostError)) or not isinstance(error, Exception):
         return unstarted(attempt)
     # A predicate that raised: nothing was sent.

@@ -24,12 +24,16 @@ _Ask = Callable[[], Awaitable[Claimed]]
 
 
 class Claimer:
-    """Runs on the portal's loop."""
+    """Runs on the portal's loop.
+
+    Attributes:
+        settler: records how what was claimed ends.
+    """
 
     def __init__(self, store: Store, keeper: Keeper, settler: Settler, background: Background, client_id: str) -> None:
         self._store = store
         self._keeper = keeper
-        self._settler = settler
+        self.settler = settler
         self._background = background
         self._client_id = client_id
 
@@ -81,7 +85,7 @@ class Claimer:
                 asked = ask()
                 continue
             if claimed.word is ClaimReply.GRANTED and claimed.shown is not None:
-                await self._settler.give_back(self.attempt(call, claimed.shown, session))
+                await self.settler.give_back(self.attempt(call, claimed.shown, session))
             return
 
 

@@ -180,5 +180,5 @@ def _wrap(ledgered: Ledgered) -> Callable[..., Any]:
     wrapped = functools.wraps(body)(called_async if ledgered.tool.is_async else called)
     # The signature that callers see is the function's own: what names a call is said besides.
     wrapped.__signature__ = ledgered.tool.signature  # type: ignore[attr-defined]
-    wrapped.tool = ledgered.tool  # type: ignore[attr-defined]
+    wrapped.ledgered = ledgered  # type: ignore[attr-defined]
     return wrapped

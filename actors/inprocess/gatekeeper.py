@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from dataclasses import replace
 
 from ...leases.errors import (
     LedgerHardBlockError,
@@ -26,6 +27,7 @@ from .asking import Asking
 from .claiming import Claimer
 from .prepared import Begun, Prepared, Returned
 from .settings import LedgerSettings
+from .settling import out_of_window
 
 _FIRST_PAUSE_S = 0.02
 _RUNS = frozenset({Gate.ALLOW, Gate.RECLAIM, Gate.SOFT_BLOCK})
@@ -116,6 +118,8 @@ class _Round:
         elif ruling.gate in _RUNS and not (ruling.gate is Gate.SOFT_BLOCK and self._call.defer_unknown):
             await self._take(shown)
         elif not await self._ask(shown):
+            if shown.state is State.READY:
+                await self._park(shown)
             raise self._block(shown, ruling)
         return None
 
@@ -156,6 +160,14 @@ class _Round:
             return False
         self._asked_about = shown.fence
         return await self._gatekeeper.asking.settle(self._call, shown)
+
+    async def _park(self, shown: Shown) -> None:
+        """A ready row that may have been sent, and may not be sent again, is unknown: as such it is looked after."""
+        call, stand = replace(self._call, decided=False), Stand(expect=shown.version, auth="window")
+        claimed, session = await self._gatekeeper.claimer.claim(call, stand)
+        if claimed.word is ClaimReply.GRANTED and claimed.shown is not None:
+            attempt = self._gatekeeper.claimer.attempt(call, claimed.shown, session)
+            await self._gatekeeper.claimer.settler.settle(attempt, out_of_window(attempt))
 
     async def _wait(self, shown: Shown, ruling: Ruling) -> None:
         loop_s = asyncio.get_running_loop().time()

@@ -56,6 +56,12 @@ def told(attempt: InlineAttempt, error: BaseException, *, after_effect: bool) ->
     return _settlement(attempt, verb, boundary, body=Failure(name, words_of(error)).body(), error=name)
 
 
+def out_of_window(attempt: InlineAttempt) -> Settlement:
+    """A call that may have been sent came too late for its first key: what that one did stays unknown (E6)."""
+    body = Failure("KeyWindowOver", "The provider's key window ended before the call could be sent again.").body()
+    return _settlement(attempt, Settle.UNKNOWN, Boundary.MAYBE_CROSSED, body=body, error="KeyWindowOver")
+
+
 def unstarted(attempt: InlineAttempt) -> Settlement:
     """The body never began: ready again, and not charged; a mark that came with the claim is taken back."""
     return _settlement(attempt, Settle.RELEASED, Boundary.NOT_CROSSED)
