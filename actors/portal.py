@@ -6,7 +6,8 @@ import asyncio
 import os
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
-from threading import Thread
+from selectors import DefaultSelector, SelectorKey
+from threading import RLock, Thread
 from typing import Any, TypeVar
 
 from ..leases.errors import ServerUnavailableError
@@ -19,10 +20,12 @@ class Portal:
 
     def __init__(self) -> None:
         self._pid = os.getpid()
+        self._lock = RLock()
+        self._tasks: set[asyncio.Task[Any]] = set()
         self._started: Future[asyncio.AbstractEventLoop] = Future()
         self._stop = asyncio.Event()
         # A daemon: a program that forgets to close must be able to end.
-        self._thread = Thread(target=asyncio.run, args=(self._serve(),), name="mycelium", daemon=True)
+        self._thread = Thread(target=self._run, name="mycelium", daemon=True)
         self._thread.start()
         self._loop: asyncio.AbstractEventLoop | None = self._started.result()
 
@@ -39,24 +42,27 @@ class Portal:
             ServerUnavailableError: it is closed, or belongs to the process that this one was forked from.
         """
         if self._loop is None or self.forked:
-            what = "The client was made before this process forked." if self.forked else "The client is closed."
-            raise ServerUnavailableError(what, next_step="Connect again, in this process.")
+            raise self._gone()
         return self._loop
 
     def start(self, work: Callable[[], Coroutine[Any, Any, _T]]) -> Future[_T]:
-        """Begin work there. Cancelling the answer cancels the work.
+        """Begin work there. Cancelling the answer cancels the work; the end of the portal ends it with an error.
 
         Raises:
             ServerUnavailableError: as `loop`.
         """
-        loop = self.loop
-        return asyncio.run_coroutine_threadsafe(work(), loop)
+        if self.forked:
+            # Whoever held the lock at the fork holds it here for ever.
+            raise self._gone()
+        with self._lock:
+            loop = self.loop
+            return asyncio.run_coroutine_threadsafe(self._do(work), loop)
 
     def run(self, work: Callable[[], Coroutine[Any, Any, _T]]) -> _T:
         """Do work there and wait for it here; an interrupt here cancels it there.
 
         Raises:
-            ServerUnavailableError: as `loop`.
+            ServerUnavailableError: as `loop`; also when the portal is closed meanwhile.
         """
         future = self.start(work)
         try:
@@ -66,12 +72,51 @@ class Portal:
             raise
 
     def stop(self) -> None:
-        """End the loop and its thread."""
-        loop, self._loop = self._loop, None
+        """End the loop and its thread. Whoever waits for work there is answered."""
+        with self._lock:
+            loop, self._loop = self._loop, None
         if loop is not None:
             loop.call_soon_threadsafe(self._stop.set)
             self._thread.join()
 
+    def _run(self) -> None:
+        with asyncio.Runner(loop_factory=lambda: asyncio.SelectorEventLoop(_Selector())) as runner:
+            runner.run(self._serve())
+
     async def _serve(self) -> None:
         self._started.set_result(asyncio.get_running_loop())
         await self._stop.wait()
+        # One cancel is not enough: a time-out that ends in the same moment can swallow it.
+        while self._tasks:
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.wait(self._tasks, timeout=0.1)
+
+    async def _do(self, work: Callable[[], Coroutine[Any, Any, _T]]) -> _T:
+        task = asyncio.current_task()
+        assert task is not None  # noqa: S101 - a coroutine that runs is in one
+        self._tasks.add(task)
+        try:
+            return await work()
+        except asyncio.CancelledError:
+            if self._stop.is_set():
+                # Its caller was not cancelled, and must not be told so.
+                raise self._gone() from None
+            raise
+        finally:
+            self._tasks.discard(task)
+
+    def _gone(self) -> ServerUnavailableError:
+        what = "The client was made before this process forked." if self.forked else "The client is closed."
+        return ServerUnavailableError(what, next_step="Connect again, in this process.")
+
+
+class _Selector(DefaultSelector):
+    """A fork has its parent's poll object: a socket that is dropped in the child must not be dropped for the parent."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._owner = os.getpid()
+
+    def unregister(self, fileobj: Any) -> SelectorKey:  # noqa: ANN401 - a descriptor, or what has one
+        return super().unregister(fileobj) if os.getpid() == self._owner else self.get_key(fileobj)

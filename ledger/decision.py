@@ -141,7 +141,7 @@ class Predicates:
         """
         with self._lock:
             if not name.isprintable() or not 0 < len(name) <= _NAME_CHARS or name in self._named:
-                what = f"A predicate called {name[:_NAME_CHARS]!r}: the name is taken, empty, too long or not printable."
+                what = f"A predicate named {name[:_NAME_CHARS]!r}: the name is taken, empty, too long or unprintable."
                 raise SettingsError(what, next_step="Give it another name.")
             self._named[name] = predicate
         return lambda: self._take_back(name, predicate)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 import time
+from collections.abc import Callable
 
-from ...leases.errors import BoundaryError, ServerError
+from ...leases.errors import BoundaryError, ServerError, ServerUnavailableError
 from ...leases.session import Session
 from ...leases.store import Store
 from ...ledger.claim import Shown
@@ -28,15 +30,28 @@ class InlineAttempt:
         boundary: how far the effect may have come.
         ref: the provider's handle, once noted.
         key: what the provider gets as its key.
+        began: whether its body may have begun.
+        settled: whether its end was told to the store, or is about to be.
     """
 
-    def __init__(self, store: Store, intent: Intent, shown: Shown, session: Session, key: str) -> None:
+    def __init__(  # noqa: PLR0913, PLR0917 - a grant is told whole
+        self,
+        store: Store,
+        intent: Intent,
+        shown: Shown,
+        session: Session,
+        key: str,
+        dropped: Callable[[InlineAttempt], None],
+    ) -> None:
         self.intent = intent
         self.shown = shown
         self.session = session
         self.boundary = shown.boundary
         self.ref = ""
         self.key = key
+        self.began = False
+        self.settled = False
+        self._dropped = dropped
         self._store = store
         self._loop = asyncio.get_running_loop()
         self._began_s = time.monotonic()
@@ -44,6 +59,25 @@ class InlineAttempt:
         self._ended = False
         self._in_doubt = False
         self._marking = asyncio.Lock()
+
+    def __del__(self) -> None:
+        """Nobody has it any more, so nobody can settle it: the portal does, and no row stays held for nothing.
+
+        So ends what an interrupt hit between two steps, and what a host claimed and forgot.
+        """
+        if self.settled or self.forked or sys.is_finalizing() or self._loop.is_closed():
+            return
+        self._loop.call_soon_threadsafe(self._dropped, self)
+
+    @property
+    def forked(self) -> bool:
+        """Whether this is a child of the process that it was granted to."""
+        return os.getpid() != self._pid
+
+    @property
+    def ended(self) -> bool:
+        """Whether its body has ended."""
+        return self._ended
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
@@ -136,6 +170,8 @@ class InlineAttempt:
         try:
             (word,) = await mark(calls, [item], session_id=session.id, epoch=session.epoch)
         except ServerError as error:
+            # One that is proved not to have run leaves no doubt.
+            self._in_doubt = not isinstance(error, ServerUnavailableError)
             raise self._refused(f"The mark was not acknowledged: {error.what}") from error
         return word
 
@@ -144,7 +180,7 @@ class InlineAttempt:
             raise self._refused("The mark was acknowledged too late: this process does not trust its session any more.")
 
     def _check(self) -> None:
-        if os.getpid() != self._pid:
+        if self.forked:
             raise self._refused("This process was forked by the tool, and no effect can be marked in it.")
         if self._ended:
             raise self._refused("The attempt is over.")

@@ -8,6 +8,8 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
+from ...ledger.states import Settled
+from ...ledger.turn import Settlement
 from ..portal import Portal
 from .attempt import InlineAttempt
 from .prepared import Begun, Prepared
@@ -54,13 +56,35 @@ class Engine:
         """Whether this is a child of the process that has the thread."""
         return self._pid != os.getpid()
 
+    # ── work whose caller may give up on it ──────────────────────────────────────────────────────────────────────────
+
     def run(self, work: Callable[[], Coroutine[Any, Any, _T]]) -> _T:
-        """Do work on the portal, and wait for it in this thread."""
+        """Do work on the portal, and wait for it in this thread; an interrupt cancels it."""
         return self._portal.run(work)
 
     async def await_(self, work: Callable[[], Coroutine[Any, Any, _T]]) -> _T:
-        """Do work on the portal, and await it here."""
+        """Do work on the portal, and await it here; a cancellation cancels it."""
         return await asyncio.wrap_future(self._portal.start(work))
+
+    # ── settlements: once begun they go on, whatever becomes of who waits for them ───────────────────────────────────
+
+    def settle(self, attempt: InlineAttempt, settlement: Settlement) -> Settled:
+        """Record how an attempt ended. Errors are those of `Settler.settle`."""
+        return self.leave(attempt, settlement).result()
+
+    async def settle_async(self, attempt: InlineAttempt, settlement: Settlement) -> Settled:
+        """As `settle`."""
+        return await asyncio.shield(asyncio.wrap_future(self.leave(attempt, settlement)))
+
+    def leave(self, attempt: InlineAttempt, settlement: Settlement) -> Future[Settled]:
+        """Have it recorded how an attempt ended, without a wait.
+
+        Raises:
+            ServerUnavailableError: the portal is closed; what the attempt held runs out with its session.
+        """
+        return self._portal.start(lambda: self.service.settler.settle(attempt, settlement))
+
+    # ── claims ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def begin(self, call: Prepared) -> Begun:
         """Get leave for one call, in plain code. Errors are those of `Gatekeeper.begin`."""

@@ -56,11 +56,15 @@ class LedgerEntry:
         """The attempt.
 
         Raises:
-            LedgerError: there is none: the call was completed before.
+            LedgerError: there is none: the call was completed before, or was claimed by the process that this one was
+                forked from.
         """
         if self._held is None:
             what = f"{self.request_id!r} was completed before; this claim holds nothing."
             raise LedgerError(what, state=self.state, next_step="Use its result.")
+        if self._held.forked:
+            what = f"{self.request_id!r} was claimed before this process forked: it is the parent's to settle."
+            raise LedgerError(what, state=self.state, next_step="Nothing was changed. Claim in this process.")
         return self._held
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-from dataclasses import replace
 
 from ...leases.errors import (
     LedgerHardBlockError,
@@ -15,6 +14,7 @@ from ...leases.errors import (
 )
 from ...leases.store import Store
 from ...ledger.claim import Claimed, ClaimReply, Shown, Stand
+from ...ledger.doubt import doubt_if_unsendable
 from ...ledger.gates import RowView, key_age, key_match, resolve
 from ...ledger.refusals import conflicting, drifted
 from ...ledger.repair import RepairReply, repair
@@ -27,7 +27,6 @@ from .asking import Asking
 from .claiming import Claimer
 from .prepared import Begun, Prepared, Returned
 from .settings import LedgerSettings
-from .settling import out_of_window
 
 _FIRST_PAUSE_S = 0.02
 _RUNS = frozenset({Gate.ALLOW, Gate.RECLAIM, Gate.SOFT_BLOCK})
@@ -119,7 +118,8 @@ class _Round:
             await self._take(shown)
         elif not await self._ask(shown):
             if shown.state is State.READY:
-                await self._park(shown)
+                # Ready, and never to run: as an unknown one it is seen and looked after.
+                await doubt_if_unsendable(store.calls, shown.request_id, version=shown.version, error="KeyWindowOver")
             raise self._block(shown, ruling)
         return None
 
@@ -160,14 +160,6 @@ class _Round:
             return False
         self._asked_about = shown.fence
         return await self._gatekeeper.asking.settle(self._call, shown)
-
-    async def _park(self, shown: Shown) -> None:
-        """A ready row that may have been sent, and may not be sent again, is unknown: as such it is looked after."""
-        call, stand = replace(self._call, decided=False), Stand(expect=shown.version, auth="window")
-        claimed, session = await self._gatekeeper.claimer.claim(call, stand)
-        if claimed.word is ClaimReply.GRANTED and claimed.shown is not None:
-            attempt = self._gatekeeper.claimer.attempt(call, claimed.shown, session)
-            await self._gatekeeper.claimer.settler.settle(attempt, out_of_window(attempt))
 
     async def _wait(self, shown: Shown, ruling: Ruling) -> None:
         loop_s = asyncio.get_running_loop().time()

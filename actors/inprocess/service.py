@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import uuid
 
-from ...leases.errors import LedgerOutcomeAlreadySetError, LedgerPollTimeoutError
+from ...leases.errors import LedgerOutcomeAlreadySetError, LedgerPollTimeoutError, ServerUnavailableError
 from ...leases.store import Store, open_store
 from ...ledger.claim import Holder
 from ...ledger.decide import DecideReply, decide
@@ -22,6 +22,8 @@ from .prepared import Begun, Prepared
 from .settings import LedgerSettings
 from .settling import Settler, Told
 
+_CLOSING_S = 2.0
+"""So long a close waits for settlements that are on their way."""
 _OPEN = HELD | {State.DELAYED, State.READY, State.PARKED}
 
 
@@ -42,6 +44,8 @@ class Service:
         self.settler = Settler(store, self._background, hear)
         claimer = Claimer(store, self._keeper, self.settler, self._background, client_id)
         self._gatekeeper = Gatekeeper(store, claimer, self._waiters, settings)
+        self._beginning: set[asyncio.Task[object]] = set()
+        self._closing = False
         self._keeper.start()
 
     @classmethod
@@ -58,7 +62,18 @@ class Service:
 
     async def begin(self, call: Prepared) -> Begun:
         """As `Gatekeeper.begin`."""
-        return await self._gatekeeper.begin(call)
+        task = asyncio.current_task()
+        if self._closing or task is None:
+            raise _closed()
+        self._beginning.add(task)
+        try:
+            return await self._gatekeeper.begin(call)
+        except asyncio.CancelledError:
+            if self._closing:
+                raise _closed() from None
+            raise
+        finally:
+            self._beginning.discard(task)
 
     async def decide(self, attempt: InlineAttempt, decision: Decision) -> None:
         """Record a decision; one that allows carries the mark with it where the runtime writes it.
@@ -85,7 +100,10 @@ class Service:
             )
             raise LedgerOutcomeAlreadySetError(what, next_step=next_step)
         if decision.allowed:
+            attempt.began = True
             attempt.forward(boundary)
+        else:
+            attempt.settled = True
 
     async def wait(self, request_id: str, timeout_s: float | None, pause_s: float) -> Record:
         """Wait until a transition is neither open nor in flight; nothing is written to it.
@@ -109,8 +127,20 @@ class Service:
             await self._gatekeeper.wait(record.request_id, min(left_s, pause_s))
 
     async def aclose(self) -> None:
-        """End the session and close the connections; waits end with an error, and what is held is left to run out."""
-        await self._background.aclose()
+        """End the session and close the connections.
+
+        Calls that wait end with an error, and what they were granted is given back; settlements on their way get through.
+        What still runs is left to run out.
+        """
+        self._closing = True
+        for task in self._beginning:
+            task.cancel()
         await self._waiters.aclose()
+        await self._background.aclose(within_s=_CLOSING_S)
         await self._keeper.aclose()
         await self.store.aclose()
+
+
+def _closed() -> ServerUnavailableError:
+    what = "The ledger was closed before the call could begin."
+    return ServerUnavailableError(what, next_step="Nothing was dispatched. Open a ledger, and call again.")

@@ -62,6 +62,19 @@ def out_of_window(attempt: InlineAttempt) -> Settlement:
     return _settlement(attempt, Settle.UNKNOWN, Boundary.MAYBE_CROSSED, body=body, error="KeyWindowOver")
 
 
+def abandoned(attempt: InlineAttempt) -> Settlement:
+    """Nobody can tell any more how it ended: whoever held it has dropped it.
+
+    What never began is given back; of the rest only its boundary speaks, and nothing says that it is over.
+    """
+    if not attempt.began:
+        return unstarted(attempt)
+    boundary = attempt.came_to
+    given_back = boundary is Boundary.NOT_CROSSED or attempt.intent.binding.repeatable
+    verb = Settle.RELEASED if given_back else Settle.UNKNOWN
+    return _settlement(attempt, verb, boundary, error="Abandoned", over=False)
+
+
 def unstarted(attempt: InlineAttempt) -> Settlement:
     """The body never began: ready again, and not charged; a mark that came with the claim is taken back."""
     return _settlement(attempt, Settle.RELEASED, Boundary.NOT_CROSSED)
@@ -102,16 +115,17 @@ class Settler:
         """Record one settlement. A caller that is cancelled meanwhile does not stop it.
 
         Raises:
-            ServerError: the store could not be asked; it is told again for as long as the session lives.
+            ServerError: the store could not be asked; it is told again until the store has answered.
         """
-        task = asyncio.ensure_future(self._send(attempt, settlement))
+        attempt.settled = True
+        task = self._background.start(self._send(attempt, settlement))
         try:
             return await asyncio.shield(task)
         except ServerError:
             self._background.add(self._until_told(attempt, settlement))
             raise
         except asyncio.CancelledError:
-            self._background.add(self._quietly(task))
+            self._background.add(self._unheard(task, attempt, settlement))
             raise
 
     async def settle_or_refuse(self, attempt: InlineAttempt, settlement: Settlement) -> None:
@@ -123,6 +137,7 @@ class Settler:
         """
         word = await self.settle(attempt, settlement)
         if word not in STOOD:
+            attempt.settled = False
             what = f"The {settlement.verb} of {settlement.request_id!r} was refused: {word}."
             next_step = (
                 "Nothing was changed. Another attempt has taken over, or no decision was recorded: read the record."
@@ -137,6 +152,13 @@ class Settler:
         """
         attempt.end()
         await self.settle(attempt, unstarted(attempt))
+
+    def pick_up(self, attempt: InlineAttempt) -> None:
+        """Settle what was dropped by whoever held it; to be called on the portal's loop."""
+        attempt.end()
+        settlement = abandoned(attempt)
+        log.warning("%r was dropped before it was settled: %s", settlement.request_id, settlement.verb)
+        self._background.add(self._until_told(attempt, settlement))
 
     async def _send(self, attempt: InlineAttempt, settlement: Settlement) -> Settled:
         session = attempt.session
@@ -159,7 +181,8 @@ class Settler:
         return word
 
     async def _until_told(self, attempt: InlineAttempt, settlement: Settlement) -> None:
-        while not attempt.session.lost.is_set():
+        # Also after the session is lost: what its holder saw is evidence, and the store judges it by its fence (E9).
+        while True:
             try:
                 await self._send(attempt, settlement)
             except ServerError as away:
@@ -168,8 +191,9 @@ class Settler:
             else:
                 return
 
-    async def _quietly(self, task: asyncio.Future[Settled]) -> None:
+    async def _unheard(self, task: asyncio.Future[Settled], attempt: InlineAttempt, settlement: Settlement) -> None:
         try:
             await task
         except ServerError as away:
-            log.warning("a settlement was not recorded: %s", away)
+            log.warning("settlement of %r put off: %s", settlement.request_id, away)
+            await self._until_told(attempt, settlement)

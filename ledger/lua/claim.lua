@@ -87,7 +87,7 @@ end
 if not r then
   r = {
     id = request_id, n = 0, fence = '0', keep = keep, effect = effect, tool = tool, class = effect_class, mode = mode,
-    again = again, attempts = 0, deaths = 0, max_deaths = tonumber(max_deaths), queued = '0',
+    again = again == '0' and again or nil, attempts = 0, deaths = 0, max_deaths = tonumber(max_deaths), queued = '0',
   }
   local changes = {
     effect = effect, tool = tool, class = effect_class, mode = mode, fails = '0', deaths = '0', max_attempts = max_attempts,

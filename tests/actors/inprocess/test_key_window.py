@@ -1,4 +1,4 @@
-"""A provider's key protects inside its window only: whoever comes later does not send, and what is in doubt is shown."""
+"""A provider's key protects inside its window: whoever comes later sends nothing, and what is in doubt is shown."""
 
 from __future__ import annotations
 
@@ -8,9 +8,18 @@ from dataclasses import replace
 import pytest
 
 from kit.ledger import NOON_MS
-from mycelium import ActionLedger, Binding, LedgerHardBlockError, LedgerSettings, State, StoreSettings, ledger_sync
+from mycelium import (
+    ActionLedger,
+    Binding,
+    EffectClass,
+    LedgerHardBlockError,
+    LedgerSettings,
+    State,
+    StoreSettings,
+    ledger_sync,
+)
 
-KEYED = Binding(effect_class="keyed_mutate", key_param="key", key_window_s=100.0, timeout_s=10.0)
+KEYED = Binding(effect_class=EffectClass.KEYED_MUTATE, key_param="key", key_window_s=100.0, timeout_s=10.0)
 At = Callable[[float], ActionLedger]
 
 

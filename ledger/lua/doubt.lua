@@ -1,0 +1,14 @@
+-- Put a ready row that may have been sent, and may not be sent again, where unknown ones are looked after.
+-- ARGV  request_id expect:digits error
+-- REPLY unknown changed missing corrupt
+-- WRITES row result unknown tools meta states counters events
+-- INCLUDE prelude keys record
+local r, why, canonical = read(request_id)
+if why == 'alias' then r, why = read(canonical) end
+if not r then return {why} end
+-- Sent again after a lost reply, it is there already.
+if r.state == 'unknown' then return {'unknown'} end
+if r.state ~= 'ready' or r.doubt ~= '1' or digits(r.n) ~= expect then return {'changed'} end
+make_unknown(r, 'unsendable', {error = error}, '')
+flush()
+return {'unknown'}
