@@ -83,7 +83,7 @@ if TYPE_CHECKING:
     from .ledger.receipts.keys import ReceiptKeys, ReceiptSigner
     from .ledger.receipts.receipt import Receipt
     from .ledger.receipts.sinks import ReceiptSink, sink_of
-    from .ledger.receipts.writer import OnFailure, ReceiptWriter
+    from .ledger.receipts.writer import OnFailure, ReceiptWriter, receipts_to
     from .ledger.record import Record
     from .ledger.release import Verified, release
     from .ledger.ruling import Ruling, Why
@@ -212,6 +212,7 @@ _HOMES = {
     "mark_dead": "ledger.mark_dead",
     "open_store": "leases.store",
     "record_external_operation": "actors.effect",
+    "receipts_to": "ledger.receipts.writer",
     "register_decision_predicate": "ledger.decision",
     "release": "ledger.release",
     "run_worker": "actors.worker",
@@ -330,6 +331,7 @@ __all__ = [
     "look_at",
     "mark_dead",
     "open_store",
+    "receipts_to",
     "record_external_operation",
     "register_decision_predicate",
     "release",

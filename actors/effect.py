@@ -5,15 +5,20 @@ from __future__ import annotations
 import asyncio
 import functools
 import warnings
-from collections.abc import Awaitable, Generator
+from collections.abc import Awaitable, Coroutine, Generator
 from concurrent import futures
+from contextvars import ContextVar
 from types import TracebackType
+from typing import Any
 
 from ..leases.errors import BadArgumentsError, BoundaryError
 from ..leases.tool_host import below_a_tool_host
 from .context import RUNNING, RunningCall
 
 MAX_REF_BYTES = 512
+
+BODY_LOOP: ContextVar[asyncio.AbstractEventLoop | None] = ContextVar("mycelium_body_loop", default=None)
+"""The loop that awaits the running body, where it is another one than marks are sent from; a wait must not block it."""
 
 
 def side_effect() -> SideEffect:
@@ -60,8 +65,8 @@ class SideEffect:
         if _on_loop(running):
             await running.mark(None)
         else:
-            # A plain tool may run a loop of its own in its thread.
-            await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(running.mark(None), running.loop))
+            # A plain tool may run a loop of its own in its thread; and in process the loop is the program's.
+            await _told(_ask(running, None), running.mark_within_s())
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -91,9 +96,9 @@ def record_external_operation(ref: str) -> Awaitable[None]:
         return _Recorded()
     running.note(ref)
     if _on_loop(running):
-        task = running.loop.create_task(running.mark(ref))
-        task.add_done_callback(_retrieve)
-        return task
+        return _begun(running.mark(ref))
+    if _is_here(BODY_LOOP.get()):
+        return _begun(_told(_ask(running, ref), running.mark_within_s()))
     _block(running, ref)
     return _Recorded()
 
@@ -116,23 +121,59 @@ def _check_ref(ref: object) -> None:
 
 
 def _on_loop(running: RunningCall) -> bool:
+    return _is_here(running.loop)
+
+
+def _is_here(loop: asyncio.AbstractEventLoop | None) -> bool:
     try:
-        return asyncio.get_running_loop() is running.loop
+        return asyncio.get_running_loop() is loop
     except RuntimeError:
         return False
 
 
+def _ask(running: RunningCall, ref: str | None) -> futures.Future[None]:
+    marking = running.mark(ref)
+    try:
+        return asyncio.run_coroutine_threadsafe(marking, running.loop)
+    except RuntimeError:
+        marking.close()
+        raise _unmarked("The ledger of this call is closed, so the effect could not be marked.") from None
+
+
 def _block(running: RunningCall, ref: str | None) -> None:
-    if _on_loop(running):
-        what = "A plain `with side_effect()` would block the loop that its mark needs."
+    if _on_loop(running) or _is_here(BODY_LOOP.get()):
+        what = "A plain `with side_effect()` would block the loop that its tool runs on."
         raise BoundaryError(what, next_step="Nothing was started. Use `async with side_effect()` in an async tool.")
-    asked = asyncio.run_coroutine_threadsafe(running.mark(ref), running.loop)
+    asked = _ask(running, ref)
     try:
         asked.result(timeout=running.mark_within_s())
     except (futures.TimeoutError, futures.CancelledError):
         asked.cancel()
-        what = "The mark was not acknowledged in time."
-        raise BoundaryError(what, next_step="Do not start the effect; let the error end the tool.") from None
+        raise _unmarked("The mark was not acknowledged in time.") from None
+
+
+async def _told(asked: futures.Future[None], within_s: float) -> None:
+    try:
+        async with asyncio.timeout(within_s):
+            await asyncio.wrap_future(asked)
+    except TimeoutError:
+        raise _unmarked("The mark was not acknowledged in time.") from None
+    except asyncio.CancelledError:
+        task = asyncio.current_task()
+        if task is None or task.cancelling() or not asked.cancelled():
+            raise
+        # Not this task was cancelled: the thread that sends marks has ended.
+        raise _unmarked("The ledger of this call was closed before the mark was acknowledged.") from None
+
+
+def _unmarked(what: str) -> BoundaryError:
+    return BoundaryError(what, next_step="Do not start the effect; let the error end the tool.")
+
+
+def _begun(marking: Coroutine[Any, Any, None]) -> Awaitable[None]:
+    task = asyncio.get_running_loop().create_task(marking)
+    task.add_done_callback(_retrieve)
+    return task
 
 
 def _retrieve(task: asyncio.Task[None]) -> None:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
+from typing import TypedDict
 
 from ..leases.errors import BadCallError
 from ..ledger.about import About
 from ..ledger.binding import Binding
 from ..ledger.canon import canonical, pick
 from ..ledger.identity import Identity, Scope, identify, request_id_from
+from ..ledger.submit import Retention
 from .arguments import Checked
 from .scopes import HANDOFF, SCOPE
 
 MAX_HINT_BYTES = 1024
+_SHORTEST_KEPT = timedelta(seconds=1)
 _TEXTS = (
     "dispatch_id",
     "thread_id",
@@ -24,6 +28,23 @@ _TEXTS = (
     "decision_id",
     "state_ref",
 )
+
+
+class NameOptions(TypedDict, total=False):
+    """What may be said of one call beside its arguments: see `Naming`."""
+
+    request_id: str | None
+    dispatch_id: str | None
+    thread_id: str | None
+    run_id: str | None
+    node: str | None
+    step: int | None
+    ordinal: int
+    tool_call_id: str | None
+    parent_request_id: str | None
+    handoff_id: str | None
+    decision_id: str | None
+    state_ref: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,6 +158,23 @@ def _check_text(name: str, value: object) -> None:
         raise wrong(f"{name} has a lone surrogate, which is not text") from None
     if size > MAX_HINT_BYTES:
         raise wrong(f"{name} is longer than {MAX_HINT_BYTES} bytes")
+
+
+def check_retention(retention: object, binding: Binding) -> None:
+    """Refuse a retention in which a repeat could be sent anew (E11).
+
+    Raises:
+        BadCallError: it is none, or too short.
+    """
+    if not isinstance(retention, Retention):
+        raise wrong(f"retention is a {type(retention).__name__}, not a Retention")
+    # The server refuses to keep something for no time, and would do so in the middle of a settlement.
+    if retention.row < _SHORTEST_KEPT or retention.result < _SHORTEST_KEPT:
+        raise wrong("retention keeps row or result for less than a second")
+    if binding.key_window_s is not None and retention.row.total_seconds() < binding.key_window_s:
+        raise wrong(
+            "retention keeps the row for less than the provider's key window, so that a repeat could be sent anew"
+        )
 
 
 def wrong(fault: str) -> BadCallError:

@@ -6,13 +6,16 @@ import asyncio
 import os
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
+from queue import Empty, SimpleQueue
 from selectors import DefaultSelector, SelectorKey
 from threading import RLock, Thread
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from ..leases.errors import ServerUnavailableError
 
 _T = TypeVar("_T")
+_LOOK_S = 1.0
+"""So often who waits looks whether there still is a thread that could answer."""
 
 
 class Portal:
@@ -58,18 +61,42 @@ class Portal:
             loop = self.loop
             return asyncio.run_coroutine_threadsafe(self._do(work), loop)
 
-    def run(self, work: Callable[[], Coroutine[Any, Any, _T]]) -> _T:
+    def run(self, work: Callable[[], Coroutine[Any, Any, _T]], *, unwanted: Callable[[_T], None] | None = None) -> _T:
         """Do work there and wait for it here; an interrupt here cancels it there.
+
+        Args:
+            work: what is to be done.
+            unwanted: is given, there, what the work still came to after an interrupt.
 
         Raises:
             ServerUnavailableError: as `loop`; also when the portal is closed meanwhile.
         """
-        future = self.start(work)
+        errand = _Errand(lambda: self._do(work), unwanted)
+        loop = errand.begin(self)
         try:
-            return future.result()
+            return self._answer(errand)
         except BaseException:
-            future.cancel()
+            loop.call_soon_threadsafe(errand.drop)
             raise
+
+    def finish(self, work: Callable[[], Coroutine[Any, Any, _T]]) -> _T:
+        """As `run`, for work that goes on though its caller is interrupted."""
+        errand = _Errand(lambda: self._do(work), None)
+        errand.begin(self)
+        return self._answer(errand)
+
+    def _answer(self, errand: _Errand[_T]) -> _T:
+        while True:
+            try:
+                task = errand.answers.get(timeout=_LOOK_S)
+            except Empty:
+                if self._thread.is_alive() or not errand.answers.empty():
+                    continue
+                # It came when the loop was at its end already.
+                raise self._gone() from None
+            if task.cancelled():
+                raise self._gone()
+            return task.result()
 
     def stop(self) -> None:
         """End the loop and its thread. Whoever waits for work there is answered."""
@@ -109,6 +136,59 @@ class Portal:
     def _gone(self) -> ServerUnavailableError:
         what = "The client was made before this process forked." if self.forked else "The client is closed."
         return ServerUnavailableError(what, next_step="Connect again, in this process.")
+
+
+class _Errand(Generic[_T]):
+    """One piece of work that plain code waits for.
+
+    It takes no lock that the portal needs as well: an interrupt may hit the caller between any two steps, and a lock
+    that it leaves locked would stop every renewal.
+    """
+
+    def __init__(self, work: Callable[[], Coroutine[Any, Any, _T]], unwanted: Callable[[_T], None] | None) -> None:
+        self.answers: SimpleQueue[asyncio.Task[_T]] = SimpleQueue()
+        self._work = work
+        self._unwanted = unwanted
+        self._task: asyncio.Task[_T] | None = None
+        self._dropped = False
+
+    def begin(self, portal: Portal) -> asyncio.AbstractEventLoop:
+        """Hand it over.
+
+        Raises:
+            ServerUnavailableError: as `Portal.loop`.
+        """
+        loop = portal.loop
+        try:
+            loop.call_soon_threadsafe(self._begin)
+        except RuntimeError:
+            # It was closed in this very moment, and says so itself.
+            return portal.loop
+        return loop
+
+    def drop(self) -> None:
+        """Its caller was interrupted. On the portal's loop."""
+        self._dropped = True
+        if self._task is None:
+            return
+        if self._task.done():
+            self._leave(self._task)
+        else:
+            self._task.cancel()
+
+    def _begin(self) -> None:
+        self._task = asyncio.get_running_loop().create_task(self._work())
+        self._task.add_done_callback(self._end)
+
+    def _end(self, task: asyncio.Task[_T]) -> None:
+        if self._dropped:
+            self._leave(task)
+        else:
+            self.answers.put(task)
+
+    def _leave(self, task: asyncio.Task[_T]) -> None:
+        if not task.cancelled() and task.exception() is None and self._unwanted is not None:
+            self._unwanted(task.result())
 
 
 class _Selector(DefaultSelector):

@@ -28,6 +28,8 @@ class WorkerSettings:
             place.
         presumed_dead_s: so long after a session lapsed its holder is taken for unable to send; None: twice the TTL.
         reconcile_timeout_s: how long one question to an adapter may take.
+        receipts: where receipts go: a file, `redis:` or `postgresql://…`, signed with MYCELIUM_RECEIPT_KEY; None: this
+            worker writes none.
 
     Raises:
         SettingsError: a value is out of its range, or two contradict each other.
@@ -47,6 +49,7 @@ class WorkerSettings:
     max_result_bytes: int = 1 << 20
     presumed_dead_s: float | None = None
     reconcile_timeout_s: float = 10.0
+    receipts: str | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         """Refuse what cannot work."""

@@ -7,47 +7,32 @@ import difflib
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import timedelta
-from typing import Any, TypedDict, cast
+from typing import Any, cast
 
 from ..leases.errors import BadArgumentsError, BadCallError, UnknownToolError
 from ..ledger.binding import Binding
 from ..ledger.states import Drift
 from ..ledger.submit import Intent, Retention
-from .naming import Naming, wrong
+from .naming import NameOptions, Naming, check_retention, wrong
 from .tool import Call, Tool
 
 AnyTool = Tool[..., Any]
 AnyCall = Call[Any]
 
 MAX_DELAY_S = 3650 * 86400.0
-_SHORTEST_KEPT = timedelta(seconds=1)
 _NOTHING = "Nothing was submitted."
 _DEFAULT_RETENTION = Retention()
 
 
-class CallOptions(TypedDict, total=False):
+class CallOptions(NameOptions, total=False):
     """What may be said of one call beside its arguments.
 
     Attributes:
-        request_id: what names the call, and where it stands, to `state_ref`: see `Naming`.
         drift: what happens when the same dispatch id comes with other arguments: `soft`, `hard` or `off`.
         delay_s: seconds before it may run.
         retention: how long row and result are kept after the end.
     """
 
-    request_id: str | None
-    dispatch_id: str | None
-    thread_id: str | None
-    run_id: str | None
-    node: str | None
-    step: int | None
-    ordinal: int
-    tool_call_id: str | None
-    parent_request_id: str | None
-    handoff_id: str | None
-    decision_id: str | None
-    state_ref: str | None
     drift: Drift
     delay_s: float
     retention: Retention
@@ -174,16 +159,4 @@ def _check_options(submission: Submission, binding: Binding) -> None:
         raise wrong("delay_s is not a number of seconds")
     if not (math.isfinite(delay_s) and 0 <= delay_s <= MAX_DELAY_S):
         raise wrong(f"delay_s is not between 0 and {MAX_DELAY_S:g} seconds")
-    _check_retention(submission.retention, binding)
-
-
-def _check_retention(retention: object, binding: Binding) -> None:
-    if not isinstance(retention, Retention):
-        raise wrong(f"retention is a {type(retention).__name__}, not a Retention")
-    # The server refuses to keep something for no time, and would do so in the middle of a settlement.
-    if retention.row < _SHORTEST_KEPT or retention.result < _SHORTEST_KEPT:
-        raise wrong("retention keeps row or result for less than a second")
-    if binding.key_window_s is not None and retention.row.total_seconds() < binding.key_window_s:
-        raise wrong(
-            "retention keeps the row for less than the provider's key window, so that a repeat could be sent anew"
-        )
+    check_retention(submission.retention, binding)

@@ -15,11 +15,13 @@ from functools import partial
 from ..leases.clock import BootClock, Clock
 from ..leases.errors import ActorStoppedError, MyceliumError
 from ..leases.store import Store, StoreSettings, open_store
+from ..ledger.receipts import receipts_to
 from ..reconcilers.resolve import ResolveSettings
 from .host import Host
 from .lease_manager import LeaseManager
 from .marks import Marks
 from .messages import Drain
+from .receipts import Receipts
 from .reconciler import ReconcilerActor
 from .runtime import ActorSystem, ChildSpec, Strategy, supervise
 from .settings import WorkerSettings
@@ -38,7 +40,11 @@ def tree(store: Store, settings: WorkerSettings, clock: Clock, rng: random.Rando
     """Declare the worker.
 
     The four parts of `control` hold one session between them: none of them is of use without the others, so they fall
-    together, and what the session held runs out with it. The sweeper and the reconciler hold nothing.
+    together, and what the session held runs out with it. The sweeper, the reconciler and the follower of receipts hold
+    nothing.
+
+    Raises:
+        SettingsError: receipts are to go where they cannot, or there is no key for them.
     """
     session = settings.session
     mailbox = 64 + 16 * settings.hosts * settings.slots
@@ -84,8 +90,16 @@ def tree(store: Store, settings: WorkerSettings, clock: Clock, rng: random.Rando
         ),
         capacity=mailbox,
     )
-    # Stopped in reverse: control first, while there is still somebody to tell of hosts that end.
-    return supervise("worker", [reconciler, sweeper, control])
+    # Stopped in reverse: control first, while there is still somebody to tell of hosts that end; receipts last.
+    return supervise("worker", [*_receipts(store, settings), reconciler, sweeper, control])
+
+
+def _receipts(store: Store, settings: WorkerSettings) -> list[ChildSpec]:
+    if settings.receipts is None:
+        return []
+    # Made here, so that an address or a key that is none keeps the worker from starting.
+    writer = receipts_to(settings.receipts)(store)
+    return [ChildSpec("receipts", partial(Receipts, store, writer), stop_within_s=2 * _STOP_SLACK_S)]
 
 
 async def run_worker(settings: WorkerSettings) -> int:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 EPILOG = (
-    "Exit codes: 0 done · 1 the job ended without a result, was refused, or a fault was found · 2 bad usage or bad call · "
+    "Exit codes: 0 done · 1 refused, ended without a result, or a fault was found · 2 bad usage or bad call · "
     "3 server unreachable or unfit · 4 not found · 130 interrupted"
 )
 

@@ -1,8 +1,9 @@
-"""`mycelium receipts`: verifies receipts, makes those that are missing again, and prepares a table for them."""
+"""`mycelium receipts`: writes receipts as the ledger goes on, verifies them, and makes missing ones again."""
 
 from __future__ import annotations
 
 import dataclasses
+import logging
 import re
 import sys
 from collections.abc import Callable, Generator
@@ -14,6 +15,7 @@ import typer
 
 from ..leases.errors import JobNotFoundError, MyceliumError, ReceiptError, SettingsError
 from .connected import connected
+from .logs import LogFormat, log_to_stderr
 from .options import EPILOG, AsJson, ExitCode, Namespace, Url
 from .output import print_json, run, say_error, shown
 
@@ -23,7 +25,9 @@ if TYPE_CHECKING:
     from ..ledger.receipts import Receipt, ReceiptKeys, ReceiptStream, Tally
     from ..ledger.receipts.table import ReceiptTable
 
-receipts = typer.Typer(no_args_is_help=True, help="Verify signed receipts, and make missing ones again.")
+log = logging.getLogger(__name__)
+
+receipts = typer.Typer(no_args_is_help=True, help="Write and verify signed receipts, and make missing ones again.")
 
 To = Annotated[
     str,
@@ -84,6 +88,24 @@ def issue(  # noqa: PLR0913, PLR0917 - each is an option of the command
     """Make the receipts of transitions again from what is on record, and write those that are missing."""
     work = _issue(request_ids or [], since, to, key_file, url=url, namespace=namespace, as_json=as_json)
     run(work, as_json=as_json)
+
+
+@receipts.command(epilog=EPILOG)
+def follow(  # noqa: PLR0913, PLR0917 - each is an option of the command
+    to: To,
+    once: Annotated[bool, typer.Option("--once", help="End when all up to now is written.")] = False,  # noqa: FBT002 - an option
+    key_file: KeyFile = None,
+    url: Url = None,
+    namespace: Namespace = "mycelium",
+    as_json: AsJson = False,  # noqa: FBT002 - an option
+) -> None:
+    """Write a receipt of all that settles or is released, as it comes; SIGTERM or Ctrl-C ends it.
+
+    It goes on from the place that was reached last, by whichever process. With --once, the exit code is 1 when a
+    receipt could not be made, or events were dropped before they were followed.
+    """
+    work = _follow_once if once else _follow
+    run(work(to, key_file, url=url, namespace=namespace, as_json=as_json), as_json=as_json)
 
 
 @receipts.command("create-table", epilog=EPILOG)
@@ -162,15 +184,59 @@ def _say_issued(signed: list[Receipt], *, as_json: bool) -> None:
     typer.echo(f"{len(signed):,} receipts are kept; those that were there stayed as they were.")
 
 
+async def _follow_once(to: str, key_file: Path | None, *, url: str | None, namespace: str, as_json: bool) -> None:
+    from ..ledger.receipts import receipts_to, run_once  # noqa: PLC0415 - (as above)
+
+    make = receipts_to(to, keys=_keys(key_file))
+    async with connected(url, namespace) as store:
+        writer = make(store)
+        try:
+            report = await run_once(store, writer)
+        finally:
+            await writer.aclose()
+    if as_json:
+        print_json(dataclasses.asdict(report))
+    else:
+        told = f"{report.events:,} events followed, {report.written:,} receipts are kept"
+        typer.echo(f"{told}, {report.missed:,} could not be made, {report.lost:,} events were dropped before.")
+    if report.missed or report.lost:
+        raise typer.Exit(ExitCode.NO_RESULT)
+
+
+async def _follow(to: str, key_file: Path | None, *, url: str | None, namespace: str, as_json: bool) -> None:
+    import asyncio  # noqa: PLC0415 - (as above)
+    import signal  # noqa: PLC0415 - (as above)
+    from contextlib import suppress  # noqa: PLC0415 - (as above)
+
+    from ..ledger.receipts import EVERY_S, Follower, receipts_to  # noqa: PLC0415 - (as above)
+
+    log_to_stderr(LogFormat.JSON if as_json else LogFormat.TEXT)
+    make = receipts_to(to, keys=_keys(key_file))
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    async with connected(url, namespace) as store:
+        follower = Follower(store, make(store))
+        log.info("following the ledger at %s, namespace %s", store.address, namespace)
+        while not stop.is_set():
+            await follower.step()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(stop.wait(), EVERY_S)
+        await follower.aclose()
+
+
 async def _named(store: Store, request_ids: list[str]) -> list[Receipt]:
     """Build the receipts of the transitions that were named."""
-    from ..ledger.receipts import read_row, receipts_of, settled_receipt  # noqa: PLC0415 - (as above)
+    from ..ledger.receipts import read_row, receipts_of  # noqa: PLC0415 - (as above)
 
     made: list[Receipt] = []
     for request_id in request_ids:
         row = await read_row(store, request_id)
-        # A transition without any receipt is a mistake of whoever named it: the second one says so.
-        made.extend(receipts_of(*row) or [settled_receipt(*row)])
+        found = receipts_of(row)
+        if not found:
+            what = f"Transition {request_id!r} has not settled: there is no receipt of it yet."
+            raise ReceiptError(what, state=row.record.state, next_step="Ask again when it has.")
+        made.extend(found)
     return made
 
 
@@ -187,7 +253,7 @@ async def _recent(store: Store, age_ms: int) -> tuple[list[Receipt], list[Myceli
         if record.changed_ms < earliest_ms:
             break
         try:
-            found = receipts_of(*await read_row(store, record.request_id))
+            found = receipts_of(await read_row(store, record.request_id))
         except (ReceiptError, JobNotFoundError) as error:
             faults.append(error)
             continue

@@ -14,6 +14,16 @@ if TYPE_CHECKING:
     from ..leases.session import SessionSettings
 
 
+Receipts = Annotated[
+    str | None,
+    typer.Option(
+        envvar="MYCELIUM_RECEIPTS",
+        metavar="ADDRESS",
+        help="Write signed receipts: to a file, to redis: or to postgresql://… The key is in MYCELIUM_RECEIPT_KEY.",
+    ),
+]
+
+
 def worker(  # noqa: PLR0913, PLR0917 - each is an option of the command
     app: Annotated[
         str,
@@ -44,6 +54,7 @@ def worker(  # noqa: PLR0913, PLR0917 - each is an option of the command
         LogFormat, typer.Option(envvar="MYCELIUM_WORKER_LOG_FORMAT", help="How log lines look.")
     ] = LogFormat.TEXT,
     name: Annotated[str, typer.Option(envvar="MYCELIUM_WORKER_NAME", help="What people call this worker.")] = "",
+    receipts: Receipts = None,
     _: Version = False,  # noqa: FBT002 - an option
 ) -> None:
     """Run a worker: it claims jobs of the tools in APP and runs them in tool hosts. SIGTERM or Ctrl-C ends it."""
@@ -65,6 +76,7 @@ def worker(  # noqa: PLR0913, PLR0917 - each is an option of the command
             session=session_settings(ttl_s),
             grace_s=grace_s,
             host_memory_mb=host_memory_mb,
+            receipts=receipts or None,
         )
         code = asyncio.run(run_worker(settings))
     except MyceliumError as error:

@@ -54,6 +54,7 @@ class _Call:
     in_flight: bool = False
     maybe_run: bool = False
     last: str = "it was never sent"
+    cause: BaseException | None = None
 
 
 @dataclass(slots=True)
@@ -261,7 +262,7 @@ class Channel:
         later: list[_Call] = []
         for call, fault, error in failed:
             call.maybe_run = call.maybe_run or fault is Fault.MAYBE_RUN
-            call.last = spoken(error)
+            call.last, call.cause = spoken(error), error
             if call.future.done():
                 continue
             if fault is Fault.REFUSED or fault is Fault.BROKEN:
@@ -291,21 +292,27 @@ class Channel:
     def _over(self, call: _Call, why: str) -> ServerError:
         if call.maybe_run:
             what = f"{call.name} was sent and no reply came; {why} on {self.name} (last: {call.last})."
-            return ReplyLostError(
-                what, next_step="It may have run: repeat the identical call, or read how things stand."
-            )
+            next_step = "It may have run: repeat the identical call, or read how things stand."
+            return _caused(call, ReplyLostError(what, next_step=next_step))
         what = f"{call.name} did not run: {why} on {self.name} (last: {call.last})."
-        return ServerUnavailableError(what, next_step="Nothing was changed: repeat it when the server answers again.")
+        next_step = "Nothing was changed: repeat it when the server answers again."
+        return _caused(call, ServerUnavailableError(what, next_step=next_step))
 
 
 def _final(call: _Call, fault: Fault) -> ServerError:
     if fault is Fault.REFUSED:
         what = f"The server refuses {call.name}: {call.last}"
-        return ServerUnfitError(
-            what, next_step="Correct the credentials, the permissions or the address; then start again."
-        )
+        next_step = "Correct the credentials, the permissions or the address; then start again."
+        return _caused(call, ServerUnfitError(what, next_step=next_step))
     what = f"{call.name} failed in the server: {call.last}"
-    return ScriptError(what, next_step="Nothing is repeated: report it, and look at the key that it names.")
+    next_step = "Nothing is repeated: report it, and look at the key that it names."
+    return _caused(call, ScriptError(what, next_step=next_step))
+
+
+def _caused(call: _Call, error: ServerError) -> ServerError:
+    # It is handed over in a future, where no `from` can say so.
+    error.__cause__ = call.cause
+    return error
 
 
 def _lay_out(batch: list[_Call]) -> tuple[list[bytes], list[int]]:

@@ -48,7 +48,7 @@ class Keyspace:
         return "{" + self.namespace + "}"
 
     def meta(self) -> str:
-        """Hash: epoch, run_id, fence, seq, schema: what the data set knows of itself."""
+        """Hash: epoch, run_id, fence, seq, schema, followed: what the data set knows of itself."""
         return self.tag + ":meta"
 
     def counters(self) -> str:

@@ -121,7 +121,7 @@ class Store:
             ServerUnavailableError: it did not answer in time.
             ServerUnfitError: it may not hold a ledger, or refuses this client.
         """
-        last = "no answer"
+        last, cause = "no answer", None
         try:
             async with asyncio.timeout(self.settings.connect_timeout_s):
                 while True:
@@ -129,7 +129,7 @@ class Store:
                         self.facts = await check_server(self._clients[0])
                         break
                     except (RedisError, OSError) as error:
-                        last = spoken(error)
+                        last, cause = spoken(error), error
                         if classify_unsent(error) is Fault.REFUSED:
                             what = f"The server at {self.address} refuses this client: {last}"
                             raise ServerUnfitError(
@@ -138,7 +138,7 @@ class Store:
                     await asyncio.sleep(0.05)
         except TimeoutError:
             what = f"No server answered at {self.address} within {self.settings.connect_timeout_s:g} s ({last})."
-            raise ServerUnavailableError(what, next_step="Start the server or correct the URL.") from None
+            raise ServerUnavailableError(what, next_step="Start the server or correct the URL.") from cause
         self._run_id = self.facts.run_id
         await self.refresh_epoch()
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NoReturn, Protocol
+from typing import NoReturn
 
 from ..leases.errors import (
     LedgerAlreadyResolvedError,
@@ -78,14 +78,6 @@ def release_script(  # noqa: PLR0913 - a verification is recorded whole
     """Stub of `release.lua`."""
 
 
-class ReleaseReceipts(Protocol):
-    """Writes receipts of releases."""
-
-    async def released(self, record: Record) -> object:
-        """Write the receipt of a release that is recorded; what it raises does not undo the release."""
-        ...
-
-
 async def release(  # noqa: PLR0913 - a verification is recorded whole
     store: Store,
     request_id: str,
@@ -99,7 +91,6 @@ async def release(  # noqa: PLR0913 - a verification is recorded whole
     expect: str | None = None,
     credential: str | None = None,
     authorizer: OperatorAuthorizer | None = None,
-    receipts: ReleaseReceipts | None = None,
 ) -> Record:
     """Record, once, what a person verified of an unknown transition; gives the record as it stands then.
 
@@ -115,7 +106,6 @@ async def release(  # noqa: PLR0913 - a verification is recorded whole
         expect: the version that they were shown (`version_of`); None: as it stands now.
         credential: what proves to the authorizer who asks.
         authorizer: asked before the store is; None: nobody is asked.
-        receipts: told after the release is recorded.
 
     Raises:
         LedgerReleaseRefusedError: there is no such transition; it is held, has ended, is not in doubt, or not as it was
@@ -128,10 +118,7 @@ async def release(  # noqa: PLR0913 - a verification is recorded whole
     word = _verified(verified)
     wording = _Wording(word, _body(word, result), sign(by, reason), silence_ms(presumed_dead_s), override)
     await check_operator(authorizer, OperatorAction.RELEASE, request_id, by=wording.signed.by, credential=credential)
-    after = await _release(store, request_id, wording, expect)
-    if receipts is not None:
-        await receipts.released(after)
-    return after
+    return await _release(store, request_id, wording, expect)
 
 
 def version_of(record: Record) -> str:

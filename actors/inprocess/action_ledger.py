@@ -2,45 +2,35 @@
 
 from __future__ import annotations
 
+import asyncio
 import atexit
 import os
 import socket
 from collections.abc import Mapping
-from threading import RLock
+from concurrent.futures import Future
+from dataclasses import replace
+from threading import RLock, Thread
 from types import TracebackType
-from typing import Self, TypedDict, Unpack
+from typing import Self, Unpack
+from weakref import WeakSet
 
+from ...leases.errors import MissingRequestIdentityError
 from ...ledger.binding import Binding
 from ...ledger.canon import canonical
 from ...ledger.decision import Decision
 from ...ledger.record import Record, read_record
-from ...ledger.states import Drift
+from ...ledger.states import Drift, EffectClass
 from ...ledger.submit import Intent
 from ...reconcilers.protocol import Adapter
 from ..arguments import Checked
-from ..naming import Naming
+from ..naming import NameOptions, Naming, check_retention
 from .engine import Engine
 from .entry import LedgerEntry, entry_of
 from .prepared import Prepared
 from .settings import LedgerSettings
-from .settling import Told, completed, told
+from .settling import completed, told
 
-
-class NameOptions(TypedDict, total=False):
-    """What may be said of one call beside its arguments: see `Naming`."""
-
-    request_id: str | None
-    dispatch_id: str | None
-    thread_id: str | None
-    run_id: str | None
-    node: str | None
-    step: int | None
-    ordinal: int
-    tool_call_id: str | None
-    parent_request_id: str | None
-    handoff_id: str | None
-    decision_id: str | None
-    state_ref: str | None
+_LEDGERS: WeakSet[ActionLedger] = WeakSet()
 
 
 class ActionLedger:
@@ -66,15 +56,15 @@ class ActionLedger:
         namespace: str = "mycelium",
         settings: LedgerSettings | None = None,
         reconciler: Adapter | None = None,
-        hear: Told | None = None,
     ) -> None:
         self.settings = settings or LedgerSettings()
         self.reconciler = reconciler
         self._url = url
         self._namespace = namespace
-        self._hear = hear
         self._lock = RLock()
         self._engine: Engine | None = None
+        self._inherited: list[Engine] = []
+        _LEDGERS.add(self)
 
     @property
     def namespace(self) -> str:
@@ -89,17 +79,38 @@ class ActionLedger:
             ServerError: the server could not be reached, or may not hold a ledger.
         """
         with self._lock:
-            engine = self._engine
-            if engine is None or engine.forked:
+            if self._engine is None:
                 url = self._url or os.environ.get("MYCELIUM_URL") or None
                 name = f"{socket.gethostname()}:{os.getpid()}"
-                engine = Engine.start(
-                    url, namespace=self._namespace, settings=self.settings, name=name, hear=self._hear
-                )
-                if self._engine is None:
-                    atexit.register(self.close)
-                self._engine = engine
+                self._engine = Engine.start(url, namespace=self._namespace, settings=self.settings, name=name)
+                atexit.register(self.close)
+            return self._engine
+
+    async def engine_async(self) -> Engine:
+        """As `engine`, for a loop that must not stand still while the first call connects."""
+        if (engine := self._engine) is not None:
             return engine
+        started: Future[Engine] = Future()
+
+        def start() -> None:
+            if not started.set_running_or_notify_cancel():
+                return
+            try:
+                started.set_result(self.engine)
+            except BaseException as error:  # noqa: BLE001 - it is told to whoever waits
+                started.set_exception(error)
+
+        # Not in the loop's own threads: all of them may be waiting for calls of ours.
+        Thread(target=start, name="mycelium-start", daemon=True).start()
+        return await asyncio.wrap_future(started)
+
+    def leave_to_parent(self) -> None:
+        """In a fork: what the parent has is not touched, and never dropped, as its sockets are shared."""
+        self._lock = RLock()
+        if self._engine is not None:
+            self._inherited.append(self._engine)
+            self._engine = None
+            atexit.unregister(self.close)
 
     # ── a body that the caller runs itself ───────────────────────────────────────────────────────────────────────────
 
@@ -146,6 +157,8 @@ class ActionLedger:
             BadCallError: nothing names it, or a name is none; nothing was asked.
         """
         naming.check()
+        naming = self._named(tool, binding, naming)
+        check_retention(self.settings.retention, binding)
         intent = Intent(
             identity=naming.identity(tool, binding, checked, namespace=self._namespace),
             tool=tool,
@@ -206,7 +219,8 @@ class ActionLedger:
         **named: Unpack[NameOptions],
     ) -> LedgerEntry:
         """As `claim`."""
-        return entry_of(await self.engine.begin_async(self.prepare(tool, args, kwargs, binding, **named)))
+        call = self.prepare(tool, args, kwargs, binding, **named)
+        return entry_of(await (await self.engine_async()).begin_async(call))
 
     def record_decision(self, entry: LedgerEntry, decision: Mapping[str, object] | Decision) -> None:
         """Record whether a claimed call may be attempted; only after this its body may begin.
@@ -220,13 +234,13 @@ class ActionLedger:
             LedgerOutcomeAlreadySetError: the attempt is not the current one any more, or has a decision.
             ServerError: the store could not be asked; nothing may be dispatched.
         """
-        held, made = entry.held, _decision(decision)
-        self.engine.run(lambda: self.engine.service.decide(held, made))
+        engine, held, made = self.engine, entry.held, _decision(decision)
+        engine.run(lambda: engine.service.decide(held, made))
 
     async def record_decision_async(self, entry: LedgerEntry, decision: Mapping[str, object] | Decision) -> None:
         """As `record_decision`."""
-        held, made = entry.held, _decision(decision)
-        await self.engine.await_(lambda: self.engine.service.decide(held, made))
+        engine, held, made = await self.engine_async(), entry.held, _decision(decision)
+        await engine.await_(lambda: engine.service.decide(held, made))
 
     def complete(self, entry: LedgerEntry, result: object = None) -> None:
         """Record that the effect was seen.
@@ -234,15 +248,15 @@ class ActionLedger:
         Raises:
             LedgerOutcomeAlreadySetError: no decision was recorded, the attempt is not the current one any more, or it
                 has its outcome. Nothing was changed.
-            ServerError: the store could not be asked; it is told again for as long as the session lives.
+            ServerError: the store could not be asked; it is told again until the store has answered.
         """
         settlement = completed(entry.held, result, max_bytes=self.settings.max_result_bytes)
-        self.engine.run(lambda: self.engine.service.settler.settle_or_refuse(entry.held, settlement))
+        self.engine.settle_or_refuse(entry.held, settlement)
 
     async def complete_async(self, entry: LedgerEntry, result: object = None) -> None:
         """As `complete`."""
         settlement = completed(entry.held, result, max_bytes=self.settings.max_result_bytes)
-        await self.engine.await_(lambda: self.engine.service.settler.settle_or_refuse(entry.held, settlement))
+        await (await self.engine_async()).settle_or_refuse_async(entry.held, settlement)
 
     def fail(self, entry: LedgerEntry, error: BaseException, *, failed_after_effect: bool) -> None:
         """Record that the body failed.
@@ -258,12 +272,12 @@ class ActionLedger:
             ServerError: as `complete`.
         """
         settlement = told(entry.held, error, after_effect=failed_after_effect)
-        self.engine.run(lambda: self.engine.service.settler.settle_or_refuse(entry.held, settlement))
+        self.engine.settle_or_refuse(entry.held, settlement)
 
     async def fail_async(self, entry: LedgerEntry, error: BaseException, *, failed_after_effect: bool) -> None:
         """As `fail`."""
         settlement = told(entry.held, error, after_effect=failed_after_effect)
-        await self.engine.await_(lambda: self.engine.service.settler.settle_or_refuse(entry.held, settlement))
+        await (await self.engine_async()).settle_or_refuse_async(entry.held, settlement)
 
     # ── looking and waiting ──────────────────────────────────────────────────────────────────────────────────────────
 
@@ -274,7 +288,8 @@ class ActionLedger:
             JobNotFoundError: nothing is on record under this id.
             ServerError: the server could not be asked.
         """
-        return self.engine.run(lambda: read_record(self.engine.service.store, request_id))
+        engine = self.engine
+        return engine.run(lambda: read_record(engine.service.store, request_id))
 
     def wait_for_transition(self, request_id: str, timeout_s: float | None = None) -> Record:
         """Wait until a transition of somebody else is in flight no more; claims nothing, and writes nothing to it.
@@ -288,16 +303,16 @@ class ActionLedger:
             LedgerPollTimeoutError: the wait is over before it is.
             ServerError: the server could not be asked.
         """
-        wait_s, pause_s = self._patience(timeout_s)
-        return self.engine.run(lambda: self.engine.service.wait(request_id, wait_s, pause_s))
+        engine, (wait_s, pause_s) = self.engine, self._patience(timeout_s)
+        return engine.run(lambda: engine.service.wait(request_id, wait_s, pause_s))
 
     async def wait_for_transition_async(self, request_id: str, timeout_s: float | None = None) -> Record:
         """As `wait_for_transition`."""
-        wait_s, pause_s = self._patience(timeout_s)
-        return await self.engine.await_(lambda: self.engine.service.wait(request_id, wait_s, pause_s))
+        engine, (wait_s, pause_s) = await self.engine_async(), self._patience(timeout_s)
+        return await engine.await_(lambda: engine.service.wait(request_id, wait_s, pause_s))
 
     def close(self) -> None:
-        """End the session and the thread; may be called again. What still runs is left to run out."""
+        """End the session and the thread; may be called again. Who waits is answered; what runs is left to run out."""
         with self._lock:
             engine, self._engine = self._engine, None
         if engine is not None:
@@ -312,9 +327,28 @@ class ActionLedger:
     ) -> None:
         self.close()
 
+    def _named(self, tool: str, binding: Binding, naming: Naming) -> Naming:
+        read = binding.effect_class is EffectClass.READ
+        named = naming.request_id is not None or binding.request_id_from is not None
+        if self.settings.require_request_id and not (read or named):
+            what = f"The call of {tool!r} has no request id, and this ledger asks for one."
+            next_step = "Nothing was dispatched. Pass request_id=, or declare request_id_from."
+            raise MissingRequestIdentityError(what, next_step=next_step)
+        # In process the caller names the dispatch by the framework's id of the call; with its scope and its arguments it
+        # is one, and other arguments under it are noticed.
+        return naming if naming.dispatch_id is not None else replace(naming, dispatch_id=naming.tool_call_id)
+
     def _patience(self, timeout_s: float | None) -> tuple[float | None, float]:
         return self.settings.poll_timeout_s if timeout_s is None else timeout_s, self.settings.poll_s
 
 
 def _decision(told_of: Mapping[str, object] | Decision) -> Decision:
     return told_of if isinstance(told_of, Decision) else Decision.read(told_of)
+
+
+def _after_fork() -> None:
+    for one in list(_LEDGERS):
+        one.leave_to_parent()
+
+
+os.register_at_fork(after_in_child=_after_fork)

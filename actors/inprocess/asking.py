@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import inspect
 import logging
+import threading
 from collections.abc import Awaitable, Callable
+from concurrent.futures import Future
 from typing import cast
 
 from ...leases.store import Store
@@ -57,7 +60,7 @@ class Asking:
         try:
             async with asyncio.timeout(self._timeout_s):
                 # In a thread of its own, whatever kind it is: nothing of a program's runs on the loop that renews.
-                answer: object = await asyncio.to_thread(_answer, adapter, lookup)
+                answer = await _apart(lambda: _answer(adapter, lookup))
         except TimeoutError:
             return Verdict.unknown("the adapter did not answer in time")
         except Exception as error:  # noqa: BLE001 - an adapter's fault never reaches the caller of the tool
@@ -66,6 +69,25 @@ class Asking:
         if not isinstance(answer, Verdict):
             return Verdict.unknown(f"the adapter answered with a {type(answer).__name__}")
         return answer
+
+
+async def _apart(work: Callable[[], object]) -> object:
+    """Run it in a thread that nobody has to wait for: one that hangs takes no place of another, and stops no end."""
+    future: Future[object] = Future()
+    context = contextvars.copy_context()
+
+    def run() -> None:
+        if not future.set_running_or_notify_cancel():
+            return
+        try:
+            answer = context.run(work)
+        except BaseException as error:  # noqa: BLE001 - it is told to whoever waits
+            future.set_exception(error)
+        else:
+            future.set_result(answer)
+
+    threading.Thread(target=run, name="mycelium-asking", daemon=True).start()
+    return await asyncio.wrap_future(future)
 
 
 def _answer(adapter: Adapter, lookup: Lookup) -> object:

@@ -7,6 +7,7 @@ import os
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 from ...leases.errors import BoundaryError, ServerError, ServerUnavailableError
 from ...leases.session import Session
@@ -67,7 +68,8 @@ class InlineAttempt:
         """
         if self.settled or self.forked or sys.is_finalizing() or self._loop.is_closed():
             return
-        self._loop.call_soon_threadsafe(self._dropped, self)
+        with suppress(RuntimeError):  # the loop was closed in this very moment
+            self._loop.call_soon_threadsafe(self._dropped, self)
 
     @property
     def forked(self) -> bool:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from typing import TypeVar
 
@@ -12,6 +13,7 @@ from ...leases.errors import LedgerHardBlockError, ServerError, SessionLostError
 from ...ledger.decision import PREDICATES, Decision, DecisionIntent, DecisionSnapshot
 from ...ledger.turn import Settlement
 from ..context import RUNNING
+from ..effect import BODY_LOOP
 from .attempt import InlineAttempt
 from .engine import Engine
 from .prepared import Prepared, Returned
@@ -20,8 +22,8 @@ from .settling import completed, failed, out_of_window, unstarted
 log = logging.getLogger(__name__)
 _R = TypeVar("_R")
 
-_INSIDE: ContextVar[tuple[str, ...]] = ContextVar("mycelium_inside", default=())
-"""Effect ids of the calls that this one runs inside of."""
+_INSIDE: ContextVar[tuple[InlineAttempt, ...]] = ContextVar("mycelium_inside", default=())
+"""The calls that this one is made inside of."""
 
 
 def run_here(engine: Engine, call: Prepared, body: Callable[[dict[str, object]], _R], *, max_bytes: int) -> _R | object:
@@ -45,15 +47,16 @@ def run_here(engine: Engine, call: Prepared, body: Callable[[dict[str, object]],
     except BaseException as error:
         _record_here(engine, begun, _before(begun, error))
         raise
+    begun.began = True
     try:
-        with _inside(begun):
+        with _inside(begun, None):
             value = body(_values(call, begun))
     except BaseException as error:
         begun.end()
         _record_here(engine, begun, failed(begun, error))
         raise
     begun.end()
-    engine.run(lambda: engine.service.settler.settle(begun, completed(begun, value, max_bytes=max_bytes)))
+    engine.settle(begun, completed(begun, value, max_bytes=max_bytes))
     return value
 
 
@@ -71,17 +74,18 @@ async def run_here_async(
             _check_allowed(begun, decision)
         _check_trust(begun)
     except BaseException as error:
-        await _record_async(engine, begun, _before(begun, error))
+        await _record_async(engine, begun, _before(begun, error), error)
         raise
+    begun.began = True
     try:
-        with _inside(begun):
+        with _inside(begun, asyncio.get_running_loop()):
             value = await body(_values(call, begun))
     except BaseException as error:
         begun.end()
-        await _record_async(engine, begun, failed(begun, error))
+        await _record_async(engine, begun, failed(begun, error), error)
         raise
     begun.end()
-    await engine.await_(lambda: engine.service.settler.settle(begun, completed(begun, value, max_bytes=max_bytes)))
+    await engine.settle_async(begun, completed(begun, value, max_bytes=max_bytes))
     return value
 
 
@@ -106,7 +110,9 @@ def _decide(call: Prepared, attempt: InlineAttempt) -> Decision | None:
 
 
 def _check_inside(call: Prepared) -> None:
-    if call.intent.identity.effect_id in _INSIDE.get():
+    # A task that a body left behind is in its context, and no part of it any more once it has ended.
+    around = {attempt.shown.effect_id for attempt in _INSIDE.get() if not attempt.ended}
+    if call.intent.identity.effect_id in around:
         what = f"The call of {call.intent.tool!r} was made from inside itself, and would wait for itself."
         raise LedgerHardBlockError(
             what,
@@ -169,34 +175,43 @@ def _values(call: Prepared, attempt: InlineAttempt) -> dict[str, object]:
 
 
 @contextmanager
-def _inside(attempt: InlineAttempt) -> Generator[None, None, None]:
-    running = RUNNING.set(attempt)
-    inside = _INSIDE.set((*_INSIDE.get(), attempt.shown.effect_id))
+def _inside(attempt: InlineAttempt, loop: asyncio.AbstractEventLoop | None) -> Generator[None, None, None]:
+    running, inside, on = RUNNING.set(attempt), _INSIDE.set((*_INSIDE.get(), attempt)), BODY_LOOP.set(loop)
     try:
         yield
     finally:
-        _INSIDE.reset(inside)
-        RUNNING.reset(running)
+        # A coroutine that is thrown away ends in whatever context that happens in, and there is nothing to reset.
+        with suppress(ValueError):
+            BODY_LOOP.reset(on)
+            _INSIDE.reset(inside)
+            RUNNING.reset(running)
 
 
 def _record_here(engine: Engine, attempt: InlineAttempt, settlement: Settlement | None) -> None:
     if settlement is None:
         return
     try:
-        engine.run(lambda: engine.service.settler.settle(attempt, settlement))
-    except ServerError as away:
-        _hidden(attempt, away)
+        engine.settle(attempt, settlement)
+    except Exception as fault:  # noqa: BLE001 - see _hidden
+        _hidden(attempt, fault)
 
 
-async def _record_async(engine: Engine, attempt: InlineAttempt, settlement: Settlement | None) -> None:
+async def _record_async(
+    engine: Engine, attempt: InlineAttempt, settlement: Settlement | None, error: BaseException
+) -> None:
     if settlement is None:
         return
     try:
-        await engine.await_(lambda: engine.service.settler.settle(attempt, settlement))
-    except ServerError as away:
-        _hidden(attempt, away)
+        if isinstance(error, GeneratorExit):
+            # The coroutine is being thrown away: nothing may be awaited in it any more.
+            engine.leave(attempt, settlement)
+        else:
+            await engine.settle_async(attempt, settlement)
+    except Exception as fault:  # noqa: BLE001 - see _hidden
+        _hidden(attempt, fault)
 
 
-def _hidden(attempt: InlineAttempt, away: ServerError) -> None:
-    # The tool's own exception is what its caller must see; the settlement is told again while the session lives.
-    log.error("how %r failed could not be recorded yet: %s", attempt.shown.request_id, away)
+def _hidden(attempt: InlineAttempt, fault: Exception) -> None:
+    # The tool's own exception is what its caller must see, and no fault of ours or of a receipt's. What the store did
+    # not hear is told to it again.
+    log.error("how %r failed could not be recorded yet: %s", attempt.shown.request_id, fault)

@@ -58,7 +58,7 @@ class Claimer:
         key = call.key or shown.key
         if not key and call.intent.binding.propagate_effect_id_as_provider_key:
             key = shown.effect_id
-        return InlineAttempt(self._store, call.intent, shown, session, key, self._settler.pick_up)
+        return InlineAttempt(self._store, call.intent, shown, session, key, self.settler.pick_up)
 
     async def _whole(self, call: Prepared, session: Session, stand: Stand) -> Claimed:
         holder = Holder(session.id, session.epoch, self._client_id)

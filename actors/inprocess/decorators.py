@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import functools
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import replace
 from typing import Any, ParamSpec, TypeVar, Unpack, cast, overload
 
-from ...leases.errors import MissingRequestIdentityError, ToolDeclarationError
+from ...leases.errors import ToolDeclarationError
 from ...ledger.binding import Binding
 from ...ledger.decision import PREDICATES
-from ...ledger.states import Drift, EffectClass
-from ..naming import Naming
+from ...ledger.states import Drift
+from ..naming import NameOptions, Naming
 from ..tool import Declaration, Tool, declare
-from .action_ledger import ActionLedger, NameOptions
+from .action_ledger import ActionLedger
 from .calls import run_here, run_here_async
 from .prepared import Prepared
 
@@ -80,11 +78,6 @@ class Ledgered:
         """Check one call whose name was given apart."""
         ledger = self.ledger
         checked = self.tool.check(args, kwargs, max_bytes=ledger.settings.max_args_bytes)
-        self._check_identity(ledger, naming)
-        if naming.dispatch_id is None and naming.tool_call_id is not None:
-            # In process the caller names the dispatch by the framework's id of the call; with its scope and its
-            # arguments it is one, and other arguments under it are noticed.
-            naming = replace(naming, dispatch_id=naming.tool_call_id)
         return ledger.prepared(
             self.tool.name,
             self.tool.binding,
@@ -95,16 +88,6 @@ class Ledgered:
             drift=self._drift,
             defer_unknown=self._defer,
         )
-
-    def _check_identity(self, ledger: ActionLedger, naming: Naming) -> None:
-        binding = self.tool.binding
-        if not ledger.settings.require_request_id or binding.effect_class is EffectClass.READ:
-            return
-        if naming.request_id is None and binding.request_id_from is None:
-            what = f"The call of {self.tool.name!r} has no request id, and this ledger asks for one."
-            raise MissingRequestIdentityError(
-                what, next_step="Nothing was dispatched. Pass request_id=, or declare request_id_from."
-            )
 
 
 @overload
@@ -171,8 +154,7 @@ def _wrap(ledgered: Ledgered) -> Callable[..., Any]:
 
     async def called_async(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - (the same)
         call, kept = ledgered.prepare(args, kwargs), ledgered.ledger
-        # The first call starts the thread, and connects: not on this loop.
-        engine = await asyncio.to_thread(lambda: kept.engine)
+        engine = await kept.engine_async()
         return await run_here_async(
             engine, call, lambda values: body(**values), max_bytes=kept.settings.max_result_bytes
         )

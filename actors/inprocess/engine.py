@@ -6,8 +6,10 @@ import asyncio
 import os
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
+from contextlib import suppress
 from typing import Any, TypeVar
 
+from ...leases.errors import ServerUnavailableError
 from ...ledger.states import Settled
 from ...ledger.turn import Settlement
 from ..portal import Portal
@@ -15,7 +17,6 @@ from .attempt import InlineAttempt
 from .prepared import Begun, Prepared
 from .service import Service
 from .settings import LedgerSettings
-from .settling import Told
 
 _T = TypeVar("_T")
 
@@ -33,9 +34,7 @@ class Engine:
         self._pid = os.getpid()
 
     @classmethod
-    def start(
-        cls, url: str | None, *, namespace: str, settings: LedgerSettings, name: str, hear: Told | None = None
-    ) -> Engine:
+    def start(cls, url: str | None, *, namespace: str, settings: LedgerSettings, name: str) -> Engine:
         """Start the thread, and connect.
 
         Raises:
@@ -43,9 +42,7 @@ class Engine:
         """
         portal = Portal()
         try:
-            service = portal.run(
-                lambda: Service.open(url, namespace=namespace, settings=settings, name=name, hear=hear)
-            )
+            service = portal.run(lambda: Service.open(url, namespace=namespace, settings=settings, name=name))
         except BaseException:
             portal.stop()
             raise
@@ -70,11 +67,20 @@ class Engine:
 
     def settle(self, attempt: InlineAttempt, settlement: Settlement) -> Settled:
         """Record how an attempt ended. Errors are those of `Settler.settle`."""
-        return self.leave(attempt, settlement).result()
+        return self._portal.finish(lambda: self.service.settler.settle(attempt, settlement))
 
     async def settle_async(self, attempt: InlineAttempt, settlement: Settlement) -> Settled:
         """As `settle`."""
         return await asyncio.shield(asyncio.wrap_future(self.leave(attempt, settlement)))
+
+    def settle_or_refuse(self, attempt: InlineAttempt, settlement: Settlement) -> None:
+        """Record what has to stand. Errors are those of `Settler.settle_or_refuse`."""
+        self._portal.finish(lambda: self.service.settler.settle_or_refuse(attempt, settlement))
+
+    async def settle_or_refuse_async(self, attempt: InlineAttempt, settlement: Settlement) -> None:
+        """As `settle_or_refuse`."""
+        work = self._portal.start(lambda: self.service.settler.settle_or_refuse(attempt, settlement))
+        await asyncio.shield(asyncio.wrap_future(work))
 
     def leave(self, attempt: InlineAttempt, settlement: Settlement) -> Future[Settled]:
         """Have it recorded how an attempt ended, without a wait.
@@ -88,12 +94,7 @@ class Engine:
 
     def begin(self, call: Prepared) -> Begun:
         """Get leave for one call, in plain code. Errors are those of `Gatekeeper.begin`."""
-        promise = self._promise(call)
-        try:
-            return promise.result()
-        except BaseException:
-            self._abandon(promise)
-            raise
+        return self._portal.run(lambda: self.service.begin(call), unwanted=self._take_back)
 
     async def begin_async(self, call: Prepared) -> Begun:
         """Get leave for one call, in async code. Errors are those of `Gatekeeper.begin`."""
@@ -128,8 +129,8 @@ class Engine:
                 return
             if promise.set_running_or_notify_cancel():
                 promise.set_result(begun)
-            elif isinstance(begun, InlineAttempt):
-                await self.service.settler.give_back(begun)
+            else:
+                self._take_back(begun)
 
         work = self._portal.start(deliver)
         # Nobody waits any more: neither for the server nor for another holder.
@@ -141,5 +142,9 @@ class Engine:
             return
         # It was delivered in the very moment in which its caller was cut short.
         begun = promise.result()
+        with suppress(ServerUnavailableError):
+            self._portal.loop.call_soon_threadsafe(self._take_back, begun)
+
+    def _take_back(self, begun: Begun) -> None:
         if isinstance(begun, InlineAttempt):
-            self._portal.start(lambda: self.service.settler.give_back(begun))
+            self.service.settler.pick_up(begun)

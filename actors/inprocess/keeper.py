@@ -1,15 +1,20 @@
-"""Keeps this process's session: opens it, renews it on the portal's loop, replaces it when it is lost, and sweeps."""
+"""Keeps this process's session: opens it, renews it on the portal's loop, replaces it when it is lost, and sweeps.
+
+It also writes receipts, where they are asked for.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import random
 
 from ...leases.clock import BootClock
 from ...leases.errors import ServerError, SessionLostError
 from ...leases.session import Session, SessionSettings, Standing
 from ...leases.store import Store
 from ...ledger import sweep
+from ...ledger.receipts import EVERY_S, Follower
 
 log = logging.getLogger(__name__)
 
@@ -21,19 +26,22 @@ class Keeper:
     that what a lapsed holder still does is refused or taken as evidence, by its fence.
     """
 
-    def __init__(self, store: Store, settings: SessionSettings, *, name: str) -> None:
+    def __init__(self, store: Store, settings: SessionSettings, *, name: str, follower: Follower | None) -> None:
         self._store = store
         self._settings = settings
         self._name = name
+        self._follower = follower
         self._clock = BootClock()
         self._session: Session | None = None
         self._opening = asyncio.Lock()
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
-        """Begin to renew and to sweep."""
+        """Begin to renew, to sweep, and to follow for receipts."""
         loop = asyncio.get_running_loop()
-        self._tasks = [loop.create_task(work(), name="mycelium-keeper") for work in (self._renew, self._sweep)]
+        self._tasks = [
+            loop.create_task(work(), name="mycelium-keeper") for work in (self._renew, self._sweep, self._follow)
+        ]
 
     async def trusted(self) -> Session:
         """Give the session under which a claim may be made now.
@@ -59,10 +67,17 @@ class Keeper:
         return session
 
     async def aclose(self) -> None:
-        """End the session in good order; one that still holds something runs out by itself."""
+        """End the session in good order; one that still holds something runs out by itself. Then follow once more."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        try:
+            await self._close_session()
+        finally:
+            if self._follower is not None:
+                await self._follower.aclose()
+
+    async def _close_session(self) -> None:
         if self._session is None or self._session.lost.is_set():
             return
         try:
@@ -76,7 +91,11 @@ class Keeper:
             session = self._session
             if session is None or session.lost.is_set():
                 continue
-            renewal = await session.renew_once()
+            try:
+                renewal = await session.renew_once()
+            except Exception:  # whatever it is, the next renewal must come
+                log.exception("session not renewed")
+                continue
             if renewal.standing is not Standing.RENEWED:
                 log.warning("session not renewed, gap %.3f s: %s", renewal.gap_s, renewal.why)
 
@@ -88,3 +107,11 @@ class Keeper:
                 await sweep.run_once(self._store)
             except ServerError as away:
                 log.warning("sweep put off: %s", away)
+            except Exception:  # the next one comes all the same
+                log.exception("sweep failed")
+
+    async def _follow(self) -> None:
+        """Every process that wants receipts follows for all: whoever is alive writes those of the dead."""
+        while self._follower is not None:
+            await self._follower.step()
+            await asyncio.sleep(EVERY_S * random.uniform(0.75, 1.25))  # noqa: S311 - jitter, no secret

@@ -10,6 +10,7 @@ from ...leases.store import Store, open_store
 from ...ledger.claim import Holder
 from ...ledger.decide import DecideReply, decide
 from ...ledger.decision import Decision
+from ...ledger.receipts import Follower
 from ...ledger.record import Record, read_record
 from ...ledger.states import HELD, Boundary, BoundaryMode, State
 from ..waiting import Waiters
@@ -20,7 +21,7 @@ from .gatekeeper import Gatekeeper
 from .keeper import Keeper
 from .prepared import Begun, Prepared
 from .settings import LedgerSettings
-from .settling import Settler, Told
+from .settling import Settler
 
 _CLOSING_S = 2.0
 """So long a close waits for settlements that are on their way."""
@@ -35,13 +36,14 @@ class Service:
         settler: records how attempts end.
     """
 
-    def __init__(self, store: Store, settings: LedgerSettings, *, name: str, hear: Told | None) -> None:
+    def __init__(self, store: Store, settings: LedgerSettings, *, name: str) -> None:
         client_id = uuid.uuid4().hex
+        follower = None if settings.receipts is None else Follower(store, settings.receipts(store))
         self.store = store
         self._background = Background()
-        self._keeper = Keeper(store, settings.session, name=name)
+        self._keeper = Keeper(store, settings.session, name=name, follower=follower)
         self._waiters = Waiters(store, client_id, poll_s=settings.poll_s)
-        self.settler = Settler(store, self._background, hear)
+        self.settler = Settler(store, self._background)
         claimer = Claimer(store, self._keeper, self.settler, self._background, client_id)
         self._gatekeeper = Gatekeeper(store, claimer, self._waiters, settings)
         self._beginning: set[asyncio.Task[object]] = set()
@@ -49,16 +51,19 @@ class Service:
         self._keeper.start()
 
     @classmethod
-    async def open(
-        cls, url: str | None, *, namespace: str, settings: LedgerSettings, name: str, hear: Told | None = None
-    ) -> Service:
+    async def open(cls, url: str | None, *, namespace: str, settings: LedgerSettings, name: str) -> Service:
         """Connect.
 
         Raises:
             ServerError: as `open_store`.
+            SettingsError: receipts are to go where they cannot.
         """
         store = await open_store(url, namespace=namespace, settings=settings.store)
-        return cls(store, settings, name=name, hear=hear)
+        try:
+            return cls(store, settings, name=name)
+        except BaseException:
+            await store.aclose()
+            raise
 
     async def begin(self, call: Prepared) -> Begun:
         """As `Gatekeeper.begin`."""
@@ -129,12 +134,15 @@ class Service:
     async def aclose(self) -> None:
         """End the session and close the connections.
 
-        Calls that wait end with an error, and what they were granted is given back; settlements on their way get through.
+        Calls that wait end with an error, and what they were granted is given back; settlements on their way get
+        through.
         What still runs is left to run out.
         """
         self._closing = True
         for task in self._beginning:
             task.cancel()
+        if self._beginning:
+            await asyncio.wait(set(self._beginning), timeout=_CLOSING_S)
         await self._waiters.aclose()
         await self._background.aclose(within_s=_CLOSING_S)
         await self._keeper.aclose()

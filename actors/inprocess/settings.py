@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from ...leases.errors import SettingsError
 from ...leases.session import SessionSettings
 from ...leases.store import StoreSettings
+from ...ledger.receipts import MakeWriter
 from ...ledger.states import Drift
 from ...ledger.submit import Retention
 
@@ -35,6 +36,7 @@ class LedgerSettings:
         require_request_id: whether a tool with an effect needs a request id, or an argument that names it: a call id
             that a framework made up is then no identity.
         reconcile_timeout_s: how long one question to a provider may take.
+        receipts: where the receipts of this ledger go, as `receipts_to` says it; None: this process writes none.
 
     Raises:
         SettingsError: a duration or limit is not positive.
@@ -50,6 +52,7 @@ class LedgerSettings:
     on_args_drift: Drift = Drift.SOFT
     require_request_id: bool = False
     reconcile_timeout_s: float = 10.0
+    receipts: MakeWriter | None = None
 
     def __post_init__(self) -> None:
         """Refuse what cannot work."""

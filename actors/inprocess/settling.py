@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
-from typing import Protocol
 
 from ...leases.errors import LedgerOutcomeAlreadySetError, NotExecuted, ServerError
 from ...leases.store import Store
@@ -95,21 +94,12 @@ def _settlement(  # noqa: PLR0913 - a settlement is told whole
     )
 
 
-class Told(Protocol):
-    """Who hears of what was settled."""
-
-    async def __call__(self, attempt: InlineAttempt, settlement: Settlement, /) -> None:
-        """Hear of one settlement that holds."""
-        ...
-
-
 class Settler:
     """Records settlements on the portal's loop, also when the caller has gone or the server is away for a while."""
 
-    def __init__(self, store: Store, background: Background, hear: Told | None) -> None:
+    def __init__(self, store: Store, background: Background) -> None:
         self._store = store
         self._background = background
-        self._hear = hear
 
     async def settle(self, attempt: InlineAttempt, settlement: Settlement) -> Settled:
         """Record one settlement. A caller that is cancelled meanwhile does not stop it.
@@ -154,10 +144,11 @@ class Settler:
         await self.settle(attempt, unstarted(attempt))
 
     def pick_up(self, attempt: InlineAttempt) -> None:
-        """Settle what was dropped by whoever held it; to be called on the portal's loop."""
+        """Settle what nobody has any more, or ever took; to be called on the portal's loop."""
         attempt.end()
+        attempt.settled = True
         settlement = abandoned(attempt)
-        log.warning("%r was dropped before it was settled: %s", settlement.request_id, settlement.verb)
+        log.info("%r was dropped before it was settled: %s", settlement.request_id, settlement.verb)
         self._background.add(self._until_told(attempt, settlement))
 
     async def _send(self, attempt: InlineAttempt, settlement: Settlement) -> Settled:
@@ -176,8 +167,6 @@ class Settler:
         (word,) = report.settled
         if word not in STOOD:
             log.warning("the %s of %r was refused: %s", settlement.verb, settlement.request_id, word)
-        elif self._hear is not None:
-            await self._hear(attempt, settlement)
         return word
 
     async def _until_told(self, attempt: InlineAttempt, settlement: Settlement) -> None:

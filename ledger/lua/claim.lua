@@ -91,9 +91,11 @@ if not r then
   }
   local changes = {
     effect = effect, tool = tool, class = effect_class, mode = mode, fails = '0', deaths = '0', max_attempts = max_attempts,
-    max_deaths = max_deaths, keep = keep, keep_result = keep_result, created_ms = digits(now_ms), about = about,
-    asked = asked, queued = '0',
+    max_deaths = max_deaths, keep = keep, keep_result = keep_result, created_ms = digits(now_ms), queued = '0',
   }
+  -- What is empty or no takes no room.
+  if about ~= '' then changes.about = about end
+  if asked == '1' then changes.asked = asked end
   if again == '0' then changes.again = again end
   if key ~= '' then changes.key = key end
   if body ~= '' then redis.call('SET', args_key(request_id), body) end
@@ -103,6 +105,9 @@ if not r then
 elseif may_run() then
   if how == 'link' then link(request_id, r) end
   local changes = {}
+  -- Whoever allowed a row that is ready, a verdict or a person, is told with the claim that uses it up.
+  local allowed = r.state == 'ready' and redis.call('HGET', row_key(r.id), 'auth')
+  if allowed == 'verdict' or allowed == 'operator' or allowed == 'key' then auth = allowed end
   for field, value in pairs(strict) do
     if value ~= r[field] then changes[field] = value end
     r[field] = value
@@ -119,7 +124,7 @@ elseif may_run() then
   end
   -- A provider's handle names an operation of the old attempt; only what is sent again by key is the same operation.
   if auth ~= 'key' then redis.call('HDEL', row_key(r.id), 'ref') end
-  changes.auth = auth
+  changes.auth = ''
   grant(auth, changes)
 else
   if how == 'link' then link(request_id, r) end

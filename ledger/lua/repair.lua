@@ -27,11 +27,12 @@ local function last_entry()
   return digits(last)
 end
 
-local write = {}
+local write, filled = {}, {}
 local function fill(field, good, value)
   if good then return end
   write[#write + 1] = field
   write[#write + 1] = value
+  filled[#filled + 1] = field
   row[field] = value
 end
 local function number(field, least)
@@ -58,7 +59,10 @@ local refenced = not row.fence
 if refenced then fill('fence', false, digits(redis.call('HINCRBY', meta_key(), 'fence', 1))) end
 redis.call('HSET', row_key(request_id), unpack(write))
 r = read(request_id)
-note(r, 'repaired')
+-- Each repair is told, also where the same field is lost again: what was filled in is no record of what happened.
+local told = {}
+history(r, 'note', 'repaired-' .. table.concat(filled, ','), told)
+redis.call('HSET', row_key(request_id), unpack(told))
 count('repaired')
 if orphan then
   -- Nobody can say any more who holds it, and nothing that it shows is proof of what its holder did.

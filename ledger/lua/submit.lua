@@ -45,9 +45,12 @@ for id, effect, ticket, shared, drift, tool, effect_class, mode, again, max_atte
     local changes = {
       effect = effect, tool = tool, class = effect_class, mode = mode, fence = '0', boundary = 'not_crossed', session = '',
       attempts = '0', fails = '0', deaths = '0', max_attempts = max_attempts, max_deaths = max_deaths,
-      keep = keep, keep_result = keep_result, op = op, waiters = client, created_ms = digits(now_ms),
-      about = about, asked = asked,
+      keep = keep, keep_result = keep_result, op = op, created_ms = digits(now_ms),
     }
+    -- What is empty or no takes no room.
+    if client ~= '' then changes.waiters = client end
+    if about ~= '' then changes.about = about end
+    if asked == '1' then changes.asked = asked end
     if again == '0' then changes.again = again end
     name(r, ticket, shared, changes)
     move(r, later and 'delayed' or 'ready', 'submit', changes)

@@ -1,4 +1,4 @@
-"""Builds the receipts of a row from the row alone: made again, a receipt is the same to the last byte."""
+"""Builds the receipts of a row, unsigned, from the row and the moves that it made."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from ...leases.errors import ReceiptError
 from ...leases.store import Store
-from ..record import Entry, Record, read_record
-from ..replies import items, text
+from ..past import PastWord, read_past
+from ..record import Entry, Record, read_body, read_record
+from ..replies import text
 from ..states import TERMINAL, Boundary, State
 from .receipt import Receipt, ReceiptKind, receipt_id_of
 
@@ -18,31 +19,27 @@ SETTLED = TERMINAL | {State.UNKNOWN}
 RELEASE = "operator"
 """The word in a row's history for a release by a person."""
 
+NOTE = "note"
+"""The word in a row's history for a fact that moved nothing."""
+
 
 @dataclass(frozen=True, slots=True)
-class Digests:
-    """What stands in a receipt for the content.
+class Row:
+    """A row, as far as receipts tell of it.
 
     Attributes:
-        args_sha256: hex digits of the canonical arguments; empty: not known.
-        result_sha256: hex digits of the stored result or error; empty: none, or not known.
+        record: the transition.
+        result_sha256: hex digits of the stored result or error; empty: there is none, or its retention is over.
+        past: what people recorded of earlier attempts.
     """
 
-    args_sha256: str = ""
+    record: Record
     result_sha256: str = ""
-
-    @classmethod
-    def of(cls, args: bytes, result: bytes = b"") -> Digests:
-        """Take the digests of what is in hand; an empty result is none."""
-        return cls(hashlib.sha256(args).hexdigest(), hashlib.sha256(result).hexdigest() if result else "")
+    past: tuple[PastWord, ...] = ()
 
 
-UNKNOWN = Digests()
-"""The content is not known any more."""
-
-
-async def read_row(store: Store, request_id: str) -> tuple[Record, Digests]:
-    """Read a row and the digests on it, both of one moment.
+async def read_row(store: Store, request_id: str) -> Row:
+    """Read a row and the digest of its result, both of one moment.
 
     Raises:
         JobNotFoundError: nothing is on record under this id.
@@ -52,87 +49,105 @@ async def read_row(store: Store, request_id: str) -> tuple[Record, Digests]:
     """
     for _ in range(100):
         record = await read_record(store, request_id)
-        key = store.keys.row(record.request_id)
-        reply = items(await store.calls.read("HMGET", key, "n", "args_sha", "result_sha"))
-        number, args, result = [text(value or b"") for value in reply]
-        if record.history and number == str(record.history[-1].number):
-            return record, Digests(args, result)
+        body = await read_body(store, record.request_id)
+        past = await read_past(store, record.request_id) if record.resolution else []
+        number = await store.calls.read("HGET", store.keys.row(record.request_id), "n")
+        if record.history and text(number or b"") == str(record.history[-1].number):
+            return Row(record, hashlib.sha256(body).hexdigest() if body else "", tuple(past))
     what = f"The row of {request_id!r} changes all the time."
     raise ReceiptError(what, next_step="Nothing was written. Try again when it has settled.")
 
 
-def receipts_of(record: Record, digests: Digests = UNKNOWN) -> list[Receipt]:
-    """Build every receipt that a row has by now, unsigned: of its outcome, and of its release.
+def is_told(what: str, why: str) -> bool:
+    """Tell whether a move has a receipt."""
+    return what in SETTLED or (why == RELEASE and what != NOTE)
+
+
+def receipts_of(row: Row) -> list[Receipt]:
+    """Build every receipt that a row's own history shows, oldest first.
 
     Raises:
-        ReceiptError: the row's history does not reach back to one of them.
+        ReceiptError: the history does not reach back to how the row stands, or to its last release.
+    """
+    moves = [entry for entry in row.record.history if is_told(entry.what, entry.why)]
+    settled = row.record.state not in SETTLED or any(_is_current(row.record, entry) for entry in moves)
+    released = not row.record.resolution or any(entry.at_ms == row.record.resolved_ms for entry in moves)
+    if not (settled and released):
+        raise _forgotten(row.record)
+    return [receipt for entry in moves for receipt in receipts_at(row, entry)]
+
+
+def receipts_at(row: Row, entry: Entry) -> list[Receipt]:
+    """Build the receipts of one move of a row: of its outcome, of its release, or of both.
+
+    Of an outcome that the row has left since, as a failure that was retried, only what the move itself tells is known:
+    such a receipt has no attempt number, no error and no digest, and says that the boundary may have been crossed.
+
+    Args:
+        row: as it stands by now.
+        entry: the move; its number is not looked at.
+
+    Raises:
+        ReceiptError: it is a release of which the row does not know any more who recorded it.
     """
     found: list[Receipt] = []
-    if record.resolution:
-        found.append(release_receipt(record, digests))
-    if record.state in SETTLED:
-        found.append(settled_receipt(record, digests))
-    return found
+    current = _is_current(row.record, entry)
+    digest = row.result_sha256 if current else ""
+    if entry.why == RELEASE and entry.what != NOTE:
+        by, reason = _releaser(row, entry)
+        completed = entry.what == State.COMPLETED
+        boundary = Boundary.CROSSED if completed else Boundary.NOT_CROSSED
+        found.append(
+            _receipt(ReceiptKind.RELEASED, row.record, entry, boundary, result_sha256=digest, by=by, reason=reason)
+        )
+    if entry.what not in SETTLED:
+        return found
+    if current:
+        record = row.record
+        told = _receipt(
+            ReceiptKind.SETTLED,
+            record,
+            entry,
+            record.boundary,
+            attempt=record.attempts,
+            result_sha256=digest,
+            error=record.error,
+        )
+    else:
+        told = _receipt(ReceiptKind.SETTLED, row.record, entry, Boundary.MAYBE_CROSSED)
+    return [*found, told]
 
 
-def settled_receipt(record: Record, digests: Digests = UNKNOWN) -> Receipt:
-    """Build the receipt of how a call ended, unsigned.
-
-    Raises:
-        ReceiptError: it has not ended, or its history does not reach back to it.
-    """
-    if record.state not in SETTLED:
-        what = f"Transition {record.request_id!r} has not settled: there is no receipt of it yet."
-        raise ReceiptError(what, state=record.state, next_step="Ask again when it has.")
-    moves = [entry for entry in record.history if entry.what != "note"]
-    if not moves or moves[-1].what != record.state:
-        raise _forgotten(record)
-    return _receipt(
-        ReceiptKind.SETTLED,
-        record,
-        moves[-1],
-        boundary=record.boundary,
-        attempt=record.attempts,
-        digests=digests,
-        error=record.error,
+def _is_current(record: Record, entry: Entry) -> bool:
+    """Whether the row still stands where this move brought it."""
+    last = next((one for one in reversed(record.history) if one.what != NOTE), None)
+    return last is not None and (last.what, last.fence, last.why, last.at_ms) == (
+        entry.what,
+        entry.fence,
+        entry.why,
+        entry.at_ms,
     )
 
 
-def release_receipt(record: Record, digests: Digests = UNKNOWN) -> Receipt:
-    """Build the receipt of the last release by a person, unsigned.
-
-    It stays the same while the transition runs again, so it tells nothing of later attempts.
-
-    Raises:
-        ReceiptError: nobody released it, or its history does not reach back to it.
-    """
-    if not record.resolution:
-        what = f"Nobody released transition {record.request_id!r}: there is no receipt of it."
-        raise ReceiptError(what, state=record.state, next_step="Look at its timeline.")
-    moves = [entry for entry in record.history if entry.why == RELEASE]
-    if not moves:
-        raise _forgotten(record)
-    happened = record.resolution == State.COMPLETED
-    return _receipt(
-        ReceiptKind.RELEASED,
-        record,
-        moves[-1],
-        boundary=Boundary.CROSSED if happened else Boundary.NOT_CROSSED,
-        attempt=0,
-        digests=digests if happened else Digests(digests.args_sha256),
-        by=record.resolved_by,
-        reason=record.resolution_reason,
-    )
+def _releaser(row: Row, entry: Entry) -> tuple[str, str]:
+    """Who released the row with this move, and why."""
+    record = row.record
+    if record.resolution and record.resolved_ms == entry.at_ms:
+        return record.resolved_by, record.resolution_reason
+    for word in row.past:
+        if word.what != "dead" and word.at_ms == entry.at_ms:
+            return word.by, word.reason
+    raise _forgotten(record)
 
 
 def _receipt(  # noqa: PLR0913 - what differs between the kinds
     kind: ReceiptKind,
     record: Record,
     entry: Entry,
-    *,
     boundary: Boundary,
-    attempt: int,
-    digests: Digests,
+    *,
+    attempt: int = 0,
+    result_sha256: str = "",
     error: str = "",
     by: str = "",
     reason: str = "",
@@ -152,8 +167,7 @@ def _receipt(  # noqa: PLR0913 - what differs between the kinds
         boundary=boundary,
         fence=entry.fence,
         attempt=attempt,
-        args_sha256=digests.args_sha256,
-        result_sha256=digests.result_sha256,
+        result_sha256=result_sha256,
         error=error,
         why=entry.why,
         at_ms=entry.at_ms,

@@ -78,9 +78,7 @@ class ReceiptFile:
                 _sync_directory(self.path.parent)
         except OSError as error:
             what = f"The receipt file {self.path} cannot be written: {error.strerror or type(error).__name__}."
-            raise ReceiptError(
-                what, next_step="Mend the cause, then write them with `mycelium receipts issue`."
-            ) from error
+            raise ReceiptError(what, next_step="Mend the cause: then they can be written again.") from error
 
     def _lock(self, descriptor: int) -> None:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -94,7 +92,7 @@ class ReceiptFile:
             except BlockingIOError:
                 if time.monotonic() >= deadline_s:
                     what = f"Another process holds the receipt file {self.path} for {self._lock_timeout_s:g} s."
-                    next_step = "Look whether a writer stands still, then write them with `mycelium receipts issue`."
+                    next_step = "Look whether a writer stands still: then they can be written again."
                     raise ReceiptError(what, next_step=next_step) from None
                 time.sleep(_LOCK_POLL_S)
 

@@ -33,17 +33,16 @@ class Receipt:
         receipt_id: 64 hex digits, the same whenever and wherever the same fact is told; sinks keep one of each.
         kind: what it is for.
         request_id: the transition.
-        effect_id: its dedupe identity, which the arguments are a part of.
+        effect_id: its dedupe identity: a SHA-256 that the canonical arguments are a part of.
         tool: the tool's name.
         agent_id: the agent that the tool is declared for.
         policy_version: the policy under which it is declared.
         state: what the transition came to.
         boundary: how far the attempt may have come; in a release, what was verified.
         fence: digits: the attempt.
-        attempt: which attempt it was, from 1; 0 in a release.
-        args_sha256: of the canonical arguments; empty: not known where the receipt was made.
-        result_sha256: of the stored result, or of the stored error; empty: there is none, or it is not known.
-        error: class name of the error, or a reason word; never its message.
+        attempt: which attempt it was, from 1; 0 in a release, and where the row had moved on.
+        result_sha256: of the stored result, or of the stored error; empty: there is none, or it was not kept any more.
+        error: class name of the error, or a reason word; never its message; empty also where the row had moved on.
         why: what moved the transition: a word of its history.
         by: who released it.
         reason: why, in that person's words.
@@ -64,7 +63,6 @@ class Receipt:
     boundary: Boundary
     fence: str
     attempt: int
-    args_sha256: str
     result_sha256: str
     error: str
     why: str

@@ -1,111 +1,119 @@
-"""Signs and writes receipts when something settles. What goes wrong with one never touches the call's own outcome."""
+"""Signs receipts and hands them to a sink, a batch at a time."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 
-from ...leases.errors import MyceliumError, ReceiptError
-from ..record import Record
-from .facts import UNKNOWN, Digests, release_receipt, settled_receipt
-from .keys import ReceiptSigner
+from ...leases.errors import BadCallError, MyceliumError, ReceiptError
+from ...leases.store import Store
+from .keys import ReceiptKeys, ReceiptSigner
 from .receipt import Receipt
-from .sinks import ReceiptSink
+from .sinks import ReceiptSink, sink_of
 
 log = logging.getLogger(__name__)
 
 
 class OnFailure(StrEnum):
-    """What becomes of a receipt that cannot be written. It can be written later from the row in any case."""
+    """What becomes of a batch that the sink does not take. No call ever hears of it."""
 
     WARN = "warn"
-    """It is logged and counted."""
+    """It is given up with a warning; `mycelium receipts issue` writes it later, while its rows are kept."""
     ERROR = "error"
-    """It is raised: the call has settled nevertheless, and stays so."""
+    """It is raised, and comes again until the sink takes it: nothing after it is written before."""
 
 
 class ReceiptWriter:
-    """Makes, signs and writes the receipts of what has settled. Call it after the settlement, never before.
+    """Signs and writes.
 
     Args:
         signer: signs.
-        sink: keeps them; it is the caller's to close.
-        on_failure: what to do about one that cannot be written.
-        timeout_s: how long the sink may take.
-
-    Attributes:
-        written: receipts that the sink took.
-        failed: receipts that could not be written.
+        sink: keeps them; closed with the writer.
+        on_failure: what becomes of a batch that the sink does not take.
+        timeout_s: how long the sink may take over one.
     """
 
     def __init__(
         self,
         signer: ReceiptSigner,
         sink: ReceiptSink,
-        on_failure: OnFailure = OnFailure.WARN,
+        on_failure: OnFailure = OnFailure.ERROR,
         *,
         timeout_s: float = 10.0,
     ) -> None:
-        self.written = 0
-        self.failed = 0
         self._signer = signer
         self._sink = sink
         self._on_failure = on_failure
         self._timeout_s = timeout_s
 
-    async def settled(
-        self, record: Record, digests: Digests = UNKNOWN, *, raised: BaseException | None = None
-    ) -> Receipt | None:
-        """Write the receipt of a call that ended.
-
-        Args:
-            record: its row, read after the settlement.
-            digests: what stands for the content.
-            raised: the tool's own error, which the caller is about to raise: it is never replaced by one of ours.
+    async def write(self, receipts: Sequence[Receipt]) -> int:
+        """Sign and write one batch; writing it again is safe.
 
         Returns:
-            The receipt; None if it could not be written.
+            How many the sink keeps: those that can be signed, or none where a failure is only warned of.
 
         Raises:
-            MyceliumError: it could not be written, failures are to be raised, and nothing else is about to be.
+            ReceiptError: the sink did not take the batch, and failures are to be raised.
         """
-        return await self._write(record, lambda: settled_receipt(record, digests), raised)
-
-    async def released(
-        self, record: Record, digests: Digests = UNKNOWN, *, raised: BaseException | None = None
-    ) -> Receipt | None:
-        """Write the receipt of a release by a person; arguments and errors are those of `settled`."""
-        return await self._write(record, lambda: release_receipt(record, digests), raised)
-
-    async def _write(self, record: Record, make: Callable[[], Receipt], raised: BaseException | None) -> Receipt | None:
+        signed = [one for receipt in receipts if (one := self._signed(receipt)) is not None]
+        if not signed:
+            return 0
         try:
-            receipt = self._signer.sign(make())
             async with asyncio.timeout(self._timeout_s):
-                await self._sink.write([receipt])
-        except Exception as error:  # noqa: BLE001 - a sink may be anybody's, and must not end the call
-            self._failed(record, _told(error, self._timeout_s), raised)
+                await self._sink.write(signed)
+        except Exception as error:  # a sink may be anybody's
+            told = _told(error, self._timeout_s)
+            if self._on_failure is OnFailure.ERROR:
+                raise told from error
+            log.warning("%d receipts were given up: %s", len(signed), told)
+            return 0
+        return len(signed)
+
+    async def aclose(self) -> None:
+        """Let go of the sink."""
+        await self._sink.aclose()
+
+    def _signed(self, receipt: Receipt) -> Receipt | None:
+        try:
+            return self._signer.sign(receipt)
+        except BadCallError as error:
+            # It never can be: waiting for it would keep back all that come after it.
+            log.warning("no receipt of %s (%s) can be made: %s", receipt.request_id, receipt.state, error)
             return None
-        self.written += 1
-        return receipt
-
-    def _failed(self, record: Record, error: MyceliumError, raised: BaseException | None) -> None:
-        self.failed += 1
-        if self._on_failure is OnFailure.ERROR and raised is None:
-            raise error
-        log.warning("no receipt of %s (%s) was written: %s", record.request_id, record.state, error)
-        if self._on_failure is OnFailure.ERROR and raised is not None:
-            raised.add_note(f"Its receipt could not be written either: {error}")
 
 
-def _told(error: Exception, timeout_s: float) -> MyceliumError:
-    if isinstance(error, MyceliumError):
+MakeWriter = Callable[[Store], ReceiptWriter]
+"""Makes the writer of an open ledger."""
+
+
+def receipts_to(
+    address: str, *, keys: ReceiptKeys | None = None, on_failure: OnFailure = OnFailure.ERROR
+) -> MakeWriter:
+    """Say where the receipts of a ledger go, before it is open.
+
+    Args:
+        address: as `sink_of` takes it; it may hold a password, so it is never shown.
+        keys: what signs; None: MYCELIUM_RECEIPT_KEY.
+        on_failure: what becomes of a batch that the sink does not take.
+
+    Raises:
+        SettingsError: there is no key; or later, as `sink_of`.
+    """
+    signer = (keys or ReceiptKeys.from_environment()).signer
+
+    def make(store: Store) -> ReceiptWriter:
+        return ReceiptWriter(signer, sink_of(address, store=store), on_failure)
+
+    return make
+
+
+def _told(error: Exception, timeout_s: float) -> ReceiptError:
+    if isinstance(error, ReceiptError):
         return error
+    if isinstance(error, MyceliumError):
+        return ReceiptError(error.what, next_step=error.next_step)
     # The text of somebody else's error may hold anything.
     why = f"took more than {timeout_s:g} s" if isinstance(error, TimeoutError) else f"raised {type(error).__name__}"
-    told = ReceiptError(
-        f"The receipts' sink {why}.", next_step="Mend it, then write them with `mycelium receipts issue`."
-    )
-    told.__cause__ = error
-    return told
+    return ReceiptError(f"The receipts' sink {why}.", next_step="Mend it; what it did not take can be written again.")

@@ -59,7 +59,7 @@ async def _settled(url: str, namespace: str, ids: Sequence[str]) -> list[Receipt
         for grant in await worker.claim():
             await worker.settle(grant, Settle.COMPLETED, body=b'"hunter"')
         rows = [await read_row(worker.store, name) for name in ids]
-    return [KEYS.signer.sign(one) for row in rows for one in receipts_of(*row)]
+    return [KEYS.signer.sign(one) for row in rows for one in receipts_of(row)]
 
 
 def settled(url: str, namespace: str, *ids: str) -> list[Receipt]:
@@ -205,7 +205,7 @@ def test_a_row_whose_history_does_not_reach_back_is_told_and_holds_up_no_other(
 
     async def forget() -> None:
         store = await open_store(url, namespace=namespace)
-        record, _ = await read_row(store, "a")
+        record = (await read_row(store, "a")).record
         last = record.history[-1].number
         await store.calls.read("HSET", store.keys.row("a"), f"h{last}", f"{record.changed_ms} note 1 stale")
         await store.aclose()
@@ -223,7 +223,7 @@ def test_a_late_fact_does_not_make_an_old_outcome_a_new_one(url: str, namespace:
 
     async def age() -> None:
         store = await open_store(url, namespace=namespace)
-        record, _ = await read_row(store, "a")
+        record = (await read_row(store, "a")).record
         last = record.history[-1]
         old = f"1000 {last.what} {last.fence} {last.why}"
         late = f"{last.at_ms} note 1 stale"
@@ -235,6 +235,52 @@ def test_a_late_fact_does_not_make_an_old_outcome_a_new_one(url: str, namespace:
     place = ["--url", url, "--namespace", namespace, "--to", "redis:"]
     assert told("issue", "--since", "1h", *place)["receipts"] == []
     assert len(told("issue", "a", *place)["receipts"]) == 1
+
+
+def test_following_once_writes_all_up_to_now_and_tells_what_it_missed(url: str, namespace: str, tmp_path: Path) -> None:
+    expected = settled(url, namespace, "a", "b", "c")
+    place = ["--once", "--url", url, "--namespace", namespace, "--to", tmp_path / "r"]
+    result = invoke("follow", *place)
+    assert (result.exit_code, result.output.split(" followed, ")[1]) == (
+        0,
+        "3 receipts are kept, 0 could not be made, 0 events were dropped before.\n",
+    )
+    assert [Receipt.read(line) for line in (tmp_path / "r").read_bytes().splitlines()] == expected
+    assert told("follow", *place) == {"events": 0, "written": 0, "missed": 0, "lost": 0}
+
+    async def forget() -> None:
+        store = await open_store(url, namespace=namespace)
+        await store.calls.read("DEL", store.keys.events(), store.keys.row("a"))
+        await store.aclose()
+
+    settled(url, namespace, "d")
+    asyncio.run(forget())
+    assert told("follow", *place, code=1)["lost"] > 0
+
+
+def test_a_sink_that_is_away_ends_following_once_and_moves_nothing(url: str, namespace: str, tmp_path: Path) -> None:
+    settled(url, namespace, "a")
+    place = ["--once", "--url", url, "--namespace", namespace, "--to"]
+    result = invoke("follow", *place, tmp_path / "none" / "r")
+    assert (result.exit_code, "cannot be written: No such file" in result.stderr) == (1, True)
+    assert told("follow", *place, tmp_path / "r")["written"] == 1
+
+
+def test_a_follower_of_its_own_goes_on_until_it_is_told_to_stop(url: str, namespace: str, tmp_path: Path) -> None:
+    settled(url, namespace, "a")
+    path = tmp_path / "r"
+    command = [sys.executable, "-P", "-m", "mycelium", "receipts", "follow", "--url", url, "--namespace", namespace]
+    with subprocess.Popen([*command, "--to", str(path)], stderr=subprocess.PIPE, env=os.environ | WITH_KEY) as process:
+        assert process.stderr is not None
+        begun = process.stderr.readline()
+        while begun and b"following the ledger" not in begun:
+            begun = process.stderr.readline()
+        settled(url, namespace, "b")
+        process.terminate()
+        log = process.stderr.read()
+    assert process.returncode == 0
+    assert [Receipt.read(line).request_id for line in path.read_bytes().splitlines()] == ["a", "b"]
+    assert SECRET.hex().encode() not in log
 
 
 def test_a_table_is_made_filled_and_verified(url: str, namespace: str, postgres_dsn: str) -> None:

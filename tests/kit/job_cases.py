@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from kit.claims import claimed, intent
 from kit.ledger import CR, KINDS, MC, TTL_MS, Ledger, ended
 from kit.script_cases import AUTO, IDEM, OWN, READ, case
 from mycelium.leases.scripts import Command
 from mycelium.ledger.mark import MarkItem
-
+from mycelium.ledger.submit import submit_script
 
 # ── submit ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -42,6 +43,24 @@ def _submit__corrupt(ledger: Ledger) -> Command:
 @case("ledger", "ok corrupt", refusal=True)
 def _submit__another_type(ledger: Ledger) -> Command:
     ledger.edit("SET", ledger.keys.row("r1"), "x")
+    return ledger.submitting(AUTO, "r1")
+
+
+@case("ledger", "ok drift", refusal=True)
+def _submit__drift(ledger: Ledger) -> Command:
+    ledger.run(submit_script(op=ledger.op(), client="", job=[intent(AUTO, None, dispatch_id="d1").item()]))
+    return submit_script(op=ledger.op(), client="", job=[intent(AUTO, None, value=2, dispatch_id="d1").item()])
+
+
+@case("ledger", "ok joined")
+def _submit__another_id(ledger: Ledger) -> Command:
+    ledger.run(submit_script(op=ledger.op(), client="", job=[intent(AUTO, "r1", dispatch_id="d1").item()]))
+    return submit_script(op=ledger.op(), client="", job=[intent(AUTO, "r2", dispatch_id="d1").item()])
+
+
+@case("ledger", "ok joined")
+def _submit__what_was_claimed_in_process(ledger: Ledger) -> Command:
+    ledger.settle(ended("r1", claimed(ledger, AUTO).fence, "released"))
     return ledger.submitting(AUTO, "r1")
 
 

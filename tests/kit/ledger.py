@@ -14,7 +14,8 @@ from mycelium.leases.keys import Keyspace
 from mycelium.leases.scripts import REGISTRY, Command
 from mycelium.leases.session import open_session, renew_session
 from mycelium.ledger.binding import Binding
-from mycelium.ledger.identity import canonical, identify
+from mycelium.ledger.canon import canonical
+from mycelium.ledger.identity import identify
 from mycelium.ledger.mark import MarkItem, mark_script
 from mycelium.ledger.states import Boundary, BoundaryMode, EffectClass, Settle
 from mycelium.ledger.submit import Intent, submit_script
@@ -35,8 +36,8 @@ Passed = Any
 
 _DUMP = """
 local out = {}
-local get = {hash = {'HGETALL'}, set = {'SMEMBERS'}, string = {'GET'}, list = {'LRANGE', 0, -1}, zset = {'ZRANGE', 0, -1, 'WITHSCORES'},
-  stream = {'XRANGE', '-', '+'}}
+local get = {hash = {'HGETALL'}, set = {'SMEMBERS'}, string = {'GET'}, list = {'LRANGE', 0, -1},
+  zset = {'ZRANGE', 0, -1, 'WITHSCORES'}, stream = {'XRANGE', '-', '+'}}
 for _, key in ipairs(redis.call('KEYS', ARGV[1])) do
   local kind = redis.call('TYPE', key)
   if type(kind) == 'table' then kind = kind.ok end
@@ -87,6 +88,8 @@ class Ledger:
 
     Attributes:
         now_ms: what every script takes for the time.
+        epoch: the epoch that every session is opened in.
+        last: the last command that was run, and its reply.
         sources: patched sources by script name: what a broken design would run.
     """
 
@@ -94,6 +97,8 @@ class Ledger:
         self.client = client
         self.keys = Keyspace(namespace)
         self.now_ms = NOON_MS
+        self.epoch = 1
+        self.last: tuple[Command, Reply] | None = None
         self.sources = dict(sources or {})
         self._ops = itertools.count(1)
 
@@ -104,7 +109,9 @@ class Ledger:
     def run(self, command: Command) -> Reply:
         """Run a script now."""
         source = self.sources.get(command.script.name, command.script.source)
-        return _text(self.client.eval(source, 1, self.keys.tag, self.now_ms, *command.args))
+        reply = _text(self.client.eval(source, 1, self.keys.tag, self.now_ms, *command.args))
+        self.last = command, reply
+        return reply
 
     def dump(self) -> Dump:
         """Everything that the namespace holds, by key without the tag."""
@@ -119,6 +126,16 @@ class Ledger:
     def row_of_meta(self) -> dict[str, str]:
         """What the data set knows of itself."""
         return dict(_text(self.client.hgetall(self.keys.meta())))
+
+    def standing(self, session: str) -> str:
+        """How a holder stands, by what its session says: `held`, `grace` or `dead`."""
+        deadline = self.client.zscore(self.keys.sessions(), session)
+        known = dict(_text(self.client.hgetall(self.keys.session(session))))
+        if deadline is None or "dead" in known:
+            return "dead"
+        if deadline > self.now_ms:
+            return "held"
+        return "grace" if deadline + int(known.get("grace_ms", "0")) > self.now_ms else "dead"
 
     def state(self, request_id: str) -> str:
         return self.row(request_id).get("state", "")
@@ -138,11 +155,16 @@ class Ledger:
     def op(self) -> str:
         return f"op{next(self._ops)}"
 
-    def open(self, session: str = "s1", *, ttl_ms: int = TTL_MS) -> None:
-        self.run(open_session(session=session, epoch=1, boot="b", ttl_ms=ttl_ms, grace_ms=0, name="w", info="{}"))
+    def opening(self, session: str = "s1", *, ttl_ms: int = TTL_MS, grace_ms: int = 0) -> Command:
+        return open_session(
+            session=session, epoch=self.epoch, boot="b", ttl_ms=ttl_ms, grace_ms=grace_ms, name="w", info="{}"
+        )
+
+    def open(self, session: str = "s1", **more: Passed) -> None:
+        self.run(self.opening(session, **more))
 
     def renew(self, session: str = "s1") -> str:
-        return str(self.run(renew_session(session=session, epoch=1, ttl_ms=TTL_MS))[0])
+        return str(self.run(renew_session(session=session, epoch=self.epoch, ttl_ms=TTL_MS))[0])
 
     def submitting(
         self, tool: str, *ids: str, value: int = 1, delay_s: float = 0.0, op: str = "", client: str = "c1"
@@ -169,14 +191,14 @@ class Ledger:
         slots: int = 0,
         *ended: EndedItem,
         session: str = "s1",
-        epoch: int = 1,
+        epoch: int | None = None,
         lane: int = 0,
         op: str = "",
         known: Sequence[str] = tuple(KINDS),
     ) -> Command:
         return turn_script(
             session=session,
-            epoch=epoch,
+            epoch=self.epoch if epoch is None else epoch,
             lane=lane,
             op=op or self.op(),
             slots=slots,
@@ -190,8 +212,8 @@ class Ledger:
     def settle(self, *ended: EndedItem, **more: Passed) -> list[str]:
         return settled(self.run(self.turning(0, *ended, **more)))
 
-    def marking(self, *items: MarkItem, session: str = "s1", epoch: int = 1) -> Command:
-        return mark_script(session=session, epoch=epoch, item=items)
+    def marking(self, *items: MarkItem, session: str = "s1", epoch: int | None = None) -> Command:
+        return mark_script(session=session, epoch=self.epoch if epoch is None else epoch, item=items)
 
     def mark(self, request_id: str, fence: str, boundary: Boundary = MC, ref: str = "", **more: Passed) -> str:
         reply = self.run(self.marking(MarkItem(request_id, fence, boundary, ref), **more))

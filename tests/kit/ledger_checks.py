@@ -8,11 +8,9 @@ from dataclasses import dataclass, field
 
 from kit.ledger import Dump, Reply
 from mycelium.leases.keys import ENDED, OPEN_ONLY, PERMANENT
-from mycelium.ledger.states import HELD, TERMINAL, EffectClass, State
+from mycelium.ledger.states import HELD, REPEATABLE, TERMINAL, BoundaryMode, EffectClass, State
 
 WHY = {
-    "claimed": "claim",
-    "marked": "maybe_crossed",
     "retried": "retry",
     "released": "released",
     "expired": "session-lost",
@@ -22,8 +20,8 @@ WHY = {
 """Counters, and the reason word of the moves that each counts."""
 REACHED = ("completed", "failed", "dead", "cancelled", "unknown")
 """Counters of moves to a state."""
-NEW_FENCE = {"claim", "verdict", "key", "operator"}
-"""Reason words of moves that raise the fence, where they do not end the row."""
+NEW_FENCE = {"verdict", "key", "operator"}
+"""Reason words of moves that raise the fence, beside those of a grant, where they do not end the row."""
 LOSSES = {"session-lost", "declared-dead"}
 """Reason words of moves out of the hands of a holder that is gone."""
 HISTORY = 64
@@ -39,12 +37,27 @@ class Move:
     fence: str
     why: str
 
+    @property
+    def grants(self) -> bool:
+        return self.target in HELD and self.source not in HELD
+
+    @property
+    def resends(self) -> bool:
+        """Whether it allowed what may have been sent to be sent again by its key: once, however it is told afterwards."""
+        return self.why == "key" and self.source == State.UNKNOWN
+
+    def marks(self, row: dict[str, str]) -> bool:
+        """Whether the point of no return came with it: by itself, or with a decision that needed no other word."""
+        begins = self.target == State.ATTEMPTING != self.source and self.why not in {"crossed", "ref"}
+        return self.why == "maybe_crossed" or (begins and row["mode"] == BoundaryMode.AUTOMATIC)
+
 
 @dataclass(slots=True)
 class View:
-    """A dump, sorted by what it is."""
+    """A dump, sorted by what it is; `owners` has the row of each key that names one."""
 
     rows: dict[str, dict[str, str]] = field(default_factory=dict)
+    owners: dict[str, str] = field(default_factory=dict)
     args: dict[str, str] = field(default_factory=dict)
     results: dict[str, str] = field(default_factory=dict)
     places: dict[str, list[str]] = field(default_factory=dict)
@@ -73,8 +86,12 @@ def view_of(dump: Dump) -> View:
 
 def _sort_in(view: View, kind: str, rest: str, value: Reply) -> None:
     shelves: dict[str, Reply] = {"row": view.rows, "args": view.args, "result": view.results, "held": view.held}
-    if kind in shelves:
+    if kind == "row" and "alias" in value:
+        view.owners[f"row:{rest}"] = value["alias"]
+    elif kind in shelves:
         shelves[kind][rest] = value
+    if kind in {"effect", "ticket"}:
+        view.owners[f"{kind}:{rest}"] = value
     if kind in {"ready", "held", "delayed", "unknown"}:
         # Those of sorted sets come with their scores.
         for request_id in value[::2] if kind in {"delayed", "unknown"} else value:
@@ -110,7 +127,7 @@ def _conserved(view: View) -> Iterator[str]:
     if standing != dict(recount):
         yield f"Q1 states say {standing}, the rows {dict(recount)}"
     for request_id, row in view.rows.items():
-        found, due = view.places.get(request_id, []), _due_place(row)
+        found, due = _places(row, view.places.get(request_id, [])), _due_place(row)
         if found != due:
             yield f"Q1 {request_id} is {row['state']} and stands in {found}, not in {due}"
         holder = row["session"]
@@ -124,8 +141,18 @@ def _conserved(view: View) -> Iterator[str]:
         yield f"Q1 {request_id} stands in {view.places[request_id]} without a row"
 
 
+def _places(row: dict[str, str], found: list[str]) -> list[str]:
+    """Where a row stands. One that was claimed past its queue leaves its place there, and whoever pops it drops it."""
+    ready, rest = f"ready:{row['tool']}", [place for place in found if not place.startswith("ready:")]
+    if "claim_op" not in row or ready not in found:
+        return found
+    return [*rest, *([ready] if row["state"] == State.READY else [])]
+
+
 def _due_place(row: dict[str, str]) -> list[str]:
     match row["state"]:
+        case State.READY if row.get("queued") == "0":
+            return []
         case State.READY | State.UNKNOWN:
             return [f"{row['state']}:{row['tool']}"]
         case State.DELAYED:
@@ -149,10 +176,12 @@ def _numbered(view: View) -> Iterator[str]:
 
 def _counted(view: View) -> Iterator[str]:
     """M2: every counter is the number of its moves."""
-    expected = {name: sum(move.why == why for move in view.moves) for name, why in WHY.items()}
+    expected = {name: sum(move.why == why and not move.grants for move in view.moves) for name, why in WHY.items()}
     expected |= {name: sum(move.target == name for move in view.moves) for name in REACHED}
+    expected["claimed"] = sum(move.grants for move in view.moves)
+    expected["marked"] = sum(move.marks(view.rows[move.id]) for move in view.moves)
     expected["submitted"] = sum(not move.source for move in view.moves)
-    expected["reconciled"] = sum(move.why in {"verdict", "key"} for move in view.moves)
+    expected["reconciled"] = sum(move.why in {"verdict", "key"} and not move.grants for move in view.moves)
     for name, count in expected.items():
         if view.counters.get(name, 0) != count:
             yield f"M2 {name} is {view.counters.get(name, 0)}; the events tell of {count}"
@@ -161,7 +190,7 @@ def _counted(view: View) -> Iterator[str]:
 def _moved(view: View) -> Iterator[str]:
     """L3, L4, E3, E5, E10: each row moved only as it may, from where it stood, under the fence that it had."""
     for request_id, row in view.rows.items():
-        trail = Trail()
+        trail = Trail(restarted=view.meta["epoch"] != "1")
         for move in view.moves:
             if move.id == request_id:
                 yield from trail.follow(move, row)
@@ -170,12 +199,14 @@ def _moved(view: View) -> Iterator[str]:
 
 @dataclass(slots=True)
 class Trail:
-    """One row's way through its events."""
+    """One row's way through its events; after a restart of the server an unmarked row is no proof (S5)."""
 
+    restarted: bool = False
     state: str = ""
     fence: str = "0"
     boundary: str = "not_crossed"
     claims: int = 0
+    again: int = 0
     released: int = 0
     deaths: int = 0
 
@@ -183,34 +214,62 @@ class Trail:
         request_id = move.id
         if move.source != self.state:
             yield f"Q1 {request_id} moved from {move.source!r}, and was {self.state!r}"
-        if self.state in TERMINAL:
+        if self.state in TERMINAL and not (move.grants and self.state == State.FAILED):
             yield f"E5 {request_id} left {self.state} for {move.target}"
-        if move.why == "claim" and self.state != State.READY:
-            yield f"L3 {request_id} was claimed out of {self.state}"
-        if (move.fence != self.fence) != (move.why in NEW_FENCE and move.target not in TERMINAL):
+        if move.grants and not _may_be_granted(move, row):
+            yield f"L3 {request_id} ({row['class']}) was claimed out of {self.state!r} by {move.why}"
+        raises = move.grants or (move.why in NEW_FENCE and move.target not in TERMINAL)
+        if (move.fence != self.fence) != raises and move.fence not in _repairs(row):
             yield f"L4 {request_id} moved by {move.why} from fence {self.fence} to {move.fence}"
         self._count(move)
-        if move.why in LOSSES and move.target not in _after_loss(row, self.boundary, self.deaths):
+        lost = _after_loss(row, self.boundary, self.deaths) | ({State.UNKNOWN} if self.restarted else set())
+        if move.why in LOSSES and move.target not in lost and not _repairs(row):
             yield f"E3 {request_id} ({row['class']}, {self.boundary}) became {move.target} when its session was lost"
-        if move.why in {"claim", "maybe_crossed", "crossed"}:
-            self.boundary = "not_crossed" if move.why == "claim" else move.why
+        if move.grants:
+            self.boundary = "not_crossed"
+        if move.marks(row) or move.why == "crossed":
+            self.boundary = "crossed" if move.why == "crossed" else "maybe_crossed"
         self.state, self.fence = move.target, move.fence
 
     def _count(self, move: Move) -> None:
-        self.claims += move.why == "claim"
+        self.claims += move.grants
+        self.again += move.grants and move.source in {State.FAILED, State.UNKNOWN}
         self.released += move.why == "released"
         self.deaths += move.why in LOSSES | {"host-died"}
 
     def end(self, request_id: str, row: dict[str, str]) -> Iterator[str]:
-        if (self.state, self.fence) != (row["state"], row["fence"]):
+        if self.state != row["state"] or (self.fence != row["fence"] and row["fence"] not in _repairs(row)):
             yield f"M3 {request_id} is {row['state']} {row['fence']}, its events end at {self.state} {self.fence}"
+        if _repairs(row):
+            # What was filled in is the strictest, not what was.
+            return
         told = (self.claims - self.released, self.deaths)
         if (int(row["attempts"]), int(row["deaths"])) != told:
             yield f"E10 {request_id} has {row['attempts']} attempts, {row['deaths']} deaths; its events tell of {told}"
         if self.deaths > int(row["max_deaths"]) or int(row["fails"]) > int(row["max_attempts"]):
             yield f"E10 {request_id} went on after {self.deaths} deaths and {row['fails']} failures"
-        if told[0] >= int(row["max_deaths"]) + int(row["max_attempts"]):
+        # What a caller asks for again is no retry of ours, and has no limit but the gate's.
+        if told[0] - self.again >= int(row["max_deaths"]) + int(row["max_attempts"]):
             yield f"E10 {request_id} was granted {told[0]} times"
+
+
+def _may_be_granted(move: Move, row: dict[str, str]) -> bool:
+    """E1, E6: what failed before its effect runs again where its class allows; what is unknown, where it may repeat."""
+    match move.source:
+        case "" | State.READY:
+            return True
+        case State.FAILED:
+            return row["class"] in {*REPEATABLE, EffectClass.KEYED_MUTATE}
+        case State.UNKNOWN:
+            return row["class"] in REPEATABLE or (row["class"] == EffectClass.KEYED_MUTATE and move.why == "key")
+        case _:
+            return False
+
+
+def _repairs(row: dict[str, str]) -> set[str]:
+    """The fences under which a row was repaired: its numbers are no longer what its events tell."""
+    entries = [text.split(" ") for name, text in row.items() if name[0] == "h" and name[1:].isdigit()]
+    return {entry[2] for entry in entries if entry[1] == "note" and entry[3].startswith("repaired-")}
 
 
 def _after_loss(row: dict[str, str], boundary: str, deaths: int) -> set[str]:
@@ -227,7 +286,7 @@ def _after_loss(row: dict[str, str], boundary: str, deaths: int) -> set[str]:
 
 def _fenced(view: View) -> Iterator[str]:
     """L2: fences only grow, and no two attempts share one."""
-    granted = [int(move.fence) for move in view.moves if move.why == "claim"]
+    granted = [int(move.fence) for move in view.moves if move.grants]
     if granted != sorted(set(granted)):
         yield f"L2 fences were granted in the order {granted}"
     if granted and granted[-1] > int(view.meta["fence"]):
@@ -247,7 +306,7 @@ def _mortal(view: View) -> Iterator[str]:
             if rest not in view.sessions:
                 yield f"S7 {name} is there, and its session is not"
         elif kind in OPEN_ONLY:
-            wanted = view.rows.get(rest, {}).get("state") in TERMINAL
+            wanted = view.rows.get(view.owners.get(name, rest), {}).get("state") in TERMINAL
         else:
             yield f"S7 {name} is on no list"
             continue

@@ -1,12 +1,19 @@
-"""Receipts for tests, and the keys that sign them."""
+"""Receipts for tests, the keys that sign them, and what a sink keeps."""
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
 
+from mycelium.leases.store import Store
 from mycelium.ledger.about import About
-from mycelium.ledger.receipts import Receipt, ReceiptKeys, ReceiptKind
+from mycelium.ledger.receipts import Receipt, ReceiptKeys, ReceiptKind, ReceiptStream, Row, Tally
+from mycelium.ledger.receipts.file import read_lines
+from mycelium.ledger.receipts.line import Line
 from mycelium.ledger.receipts.receipt import receipt_id_of
+from mycelium.ledger.receipts.sinks import is_table, path_of
+from mycelium.ledger.receipts.table import ReceiptTable
 from mycelium.ledger.record import Entry, Record
 from mycelium.ledger.states import Boundary, State
 
@@ -29,7 +36,6 @@ def receipt(request_id: str = "charge-1", **other: object) -> Receipt:
         "boundary": Boundary.CROSSED,
         "fence": "1800000000000001",
         "attempt": 1,
-        "args_sha256": "a" * 64,
         "result_sha256": "b" * 64,
         "error": "",
         "why": "settled",
@@ -50,7 +56,7 @@ def unsigned(**told: object) -> Receipt:
     return Receipt(receipt_id=receipt_id, **told)  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
 
 
-def row(state: State = State.COMPLETED, *entries: Entry, why: str = "settled", **other: object) -> Record:
+def row(state: State = State.COMPLETED, *entries: Entry, why: str = "settled", **other: object) -> Row:
     """A row of the ledger that came to a state at 3,000 ms, with a late fact noted since; or of another history."""
     history = entries or (
         Entry(1, 1_000, "ready", "0", "submit"),
@@ -69,4 +75,39 @@ def row(state: State = State.COMPLETED, *entries: Entry, why: str = "settled", *
         "about": About(agent_id="clerk", policy_version="7"),
         "history": history,
     }
-    return Record(**(told | other))  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
+    digest = "b" * 64 if state is State.COMPLETED else ""
+    return Row(Record(**(told | other)), digest)  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
+
+
+async def kept(address: str, store: Store) -> list[Receipt]:
+    """What is kept at an address: each verified, and none there twice."""
+    lines = await _lines(address, store)
+    tally = Tally(KEYS)
+    for line in lines:
+        tally.add(line)
+    assert (tally.bad, tally.repeated) == ({}, 0), tally.flaws
+    return [Receipt.read(line.body) for line in lines if not line.torn]
+
+
+async def _lines(address: str, store: Store) -> Sequence[Line]:
+    if address == "redis:":
+        return [line async for line in ReceiptStream(store).lines()]
+    if is_table(address):
+        table = ReceiptTable(address)
+        try:
+            return [line async for line in table.lines()]
+        finally:
+            await table.aclose()
+    return _file_lines(path_of(address))
+
+
+def _file_lines(path: Path) -> Sequence[Line]:
+    if not path.exists():
+        return []
+    with path.open("rb") as stream:
+        return list(read_lines(stream))
+
+
+def facts(receipts: Sequence[Receipt]) -> list[tuple[str, str, str]]:
+    """Which transition, what kind, which state; sorted."""
+    return sorted((one.request_id, str(one.kind), str(one.state)) for one in receipts)

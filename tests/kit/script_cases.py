@@ -1,4 +1,4 @@
-"""What a case of a script is: one call for one of its reply words, with what stands before it. `every_script.py` has all."""
+"""What a case of a script is: a call for one of its reply words, with what stands before it; `every_script` has all."""
 
 from __future__ import annotations
 

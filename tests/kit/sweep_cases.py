@@ -6,10 +6,10 @@ from kit.ledger import KINDS, TTL_MS, Ledger
 from kit.script_cases import AUTO, KEYED, case
 from mycelium.leases.scripts import Command
 from mycelium.ledger.publish import PublishedTool, publish_script
+from mycelium.ledger.receipts.follow import follow_script
 from mycelium.ledger.receipts.stream import ReceiptItem, append_receipts_script
 from mycelium.ledger.sweep import expire_script, promote_script
 from mycelium.ledger.verdict import KnownTool, due_script
-
 
 # ── sweep: what is asked is how things stand, so the second answer tells that it was done ─────────────────────────────
 
@@ -65,6 +65,23 @@ def _publish_tools__ok(ledger: Ledger) -> Command:
 def _append_receipts__ok(ledger: Ledger) -> Command:
     receipts = [ReceiptItem("a", b"1"), ReceiptItem("b", b"2"), ReceiptItem("a", b"1")]
     return append_receipts_script(receipt=receipts)
+
+
+@case("ledger", "moved")
+def _follow_if_at__from_the_beginning(ledger: Ledger) -> Command:
+    return follow_script(expect="", to="5-0 5")
+
+
+@case("ledger", "moved")
+def _follow_if_at__from_a_place(ledger: Ledger) -> Command:
+    ledger.edit("HSET", ledger.keys.meta(), "followed", "5-0 5")
+    return follow_script(expect="5-0 5", to="9-0 9")
+
+
+@case("ledger", "elsewhere", refusal=True)
+def _follow_if_at__elsewhere(ledger: Ledger) -> Command:
+    ledger.edit("HSET", ledger.keys.meta(), "followed", "9-0 9")
+    return follow_script(expect="5-0 5", to="7-0 7")
 
 
 # ── verdict ───────────────────────────────────────────────────────────────────────────────────────────────────────────

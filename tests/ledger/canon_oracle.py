@@ -1,4 +1,4 @@
-"""What the rule says of the values of `canon_corpus`, told by other means: it knows nothing of kinds, texts or encodings."""
+"""What the rule says of the values of `canon_corpus`, told by other means: it knows nothing of tags and encodings."""
 
 from __future__ import annotations
 

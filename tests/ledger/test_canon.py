@@ -1,4 +1,4 @@
-"""The canonical form: what is equal by the rule of canon.py, what is not, what is refused, and picking one argument."""
+"""The canonical form: what is equal by the rule of canon.py, what is not, and what is refused."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ import pydantic
 import pytest
 
 from mycelium.leases.errors import BadArgumentsError, PayloadTooLargeError
-from mycelium.ledger.canon import MAX_DEPTH, MAX_INTEGER_BITS, canonical, encode, json_body, pick
+from mycelium.ledger.canon import MAX_DEPTH, MAX_INTEGER_BITS, canonical, encode
 
 Value = Any
 """Whatever the rule is asked about."""
@@ -396,30 +396,3 @@ def test_a_form_knows_whether_it_is_its_own_json() -> None:
     assert not encode([Seat(1)]).is_json
     assert not encode([Pair(1, 2)]).is_json
     assert encode([Seat(1, Pair(1, 2)), Plain.RED]).kinds == (Seat, Pair, Plain)
-
-
-def test_a_body_has_the_callers_own_keys_and_nothing_but_json() -> None:
-    assert json_body({"b": 1.0, "$a": {"$decimal": "1"}}) == b'{"$a":{"$decimal":"1"},"b":1}'
-    with pytest.raises(BadArgumentsError, match="what JSON does not have"):
-        json_body({"a": Decimal(1)})
-
-
-# ── picking one argument ─────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def test_a_dotted_path_goes_through_parameters_keys_and_fields() -> None:
-    values = {"to": {"email": "a@b", "seat": Seat(3, Line(rowNumber=4))}, "flat": 0}
-    assert pick(values, "to.email") == "a@b"
-    assert pick(values, "to.seat.note.row") == 4
-    assert pick(values, "flat") == 0
-    assert pick({"seat": SlottedSeat(3)}, "seat.row") == 3
-
-
-@pytest.mark.parametrize(
-    "path", ["", "none", "to.none", "to.email.x", "to..email", "to.seat.__class__", "to.list.0", "to.endless.x", "to."]
-)
-def test_what_is_not_at_a_path_is_refused(path: str) -> None:
-    values = {"to": {"email": "secret-1", "seat": Seat(3), "list": [1], "endless": Raises()}, "none": None}
-    with pytest.raises(BadArgumentsError, match="nothing at") as caught:
-        pick(values, path)
-    assert "secret-1" not in str(caught.value)

@@ -10,8 +10,10 @@ from random import Random
 from typing import Any
 
 import hypothesis.strategies as st
+import pytest
 from hypothesis import HealthCheck, example, given, settings
 
+from mycelium.leases.errors import BadArgumentsError
 from mycelium.ledger.canon import canonical, json_body
 
 Value = Any
@@ -101,3 +103,9 @@ def test_the_order_of_keys_takes_no_part(value: dict[str, Any], random: Random) 
     items = list(value.items())
     random.shuffle(items)
     assert canonical(dict(items)) == canonical(value)
+
+
+def test_a_body_has_the_callers_own_keys_and_nothing_but_json() -> None:
+    assert json_body({"b": 1.0, "$a": {"$decimal": "1"}}) == b'{"$a":{"$decimal":"1"},"b":1}'
+    with pytest.raises(BadArgumentsError, match="what JSON does not have"):
+        json_body({"a": Decimal(1)})

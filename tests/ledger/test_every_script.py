@@ -7,10 +7,10 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from kit.every_script import CASES, Case
 from kit.ledger import NOON_MS, Client, Dump, Ledger, Reply, script_names, steady
 from kit.ledger_checks import faults
 from kit.proxy import FaultProxy
-from kit.script_cases import CASES, Case
 from mycelium.leases.scripts import REGISTRY
 from mycelium.leases.store import StoreSettings, open_store
 
@@ -24,7 +24,7 @@ def words_of(case: Case, reply: Reply) -> tuple[str, ...]:
     if case.script.endswith("/turn"):
         return (reply[0], *reply[3 : 3 + int(reply[2])])
     if case.script.endswith("/submit"):
-        return (reply[0], *reply[1::2])
+        return (reply[0], *reply[1::3])
     if case.script.endswith("/mark"):
         return tuple(reply)
     return tuple(word for word in reply[:1] if word in known)

@@ -16,22 +16,21 @@ import pytest
 from kit.holder import holder
 from kit.receipts import KEY, KEYS, SECRET, receipt, row
 from mycelium.leases.errors import ReceiptError, SettingsError
-from mycelium.leases.store import open_store
 from mycelium.ledger.about import About
 from mycelium.ledger.binding import Binding
 from mycelium.ledger.canon import canonical
 from mycelium.ledger.identity import identify
+from mycelium.ledger.past import PastWord
 from mycelium.ledger.receipts import (
-    Digests,
     Receipt,
     ReceiptKeys,
     ReceiptKind,
     ReceiptSigner,
+    Row,
     Verdict,
     read_row,
+    receipts_at,
     receipts_of,
-    release_receipt,
-    settled_receipt,
     verify,
     verify_line,
 )
@@ -181,27 +180,38 @@ def test_nothing_shows_or_writes_down_a_key() -> None:
         pickle.dumps(signer)
 
 
+def one(row: Row) -> Receipt:
+    """The one receipt of a row."""
+    [receipt] = receipts_of(row)
+    return receipt
+
+
 def test_the_row_makes_the_same_receipt_again_whatever_was_noted_since() -> None:
-    digests = Digests.of(b"{}", b"1")
-    first = settled_receipt(row(), digests)
-    later = settled_receipt(
-        row(State.COMPLETED, *row().history, Entry(5, 9_000, "note", "3", "stale completed")), digests
-    )
+    first = one(row())
+    later = one(row(State.COMPLETED, *row().record.history, Entry(5, 9_000, "note", "3", "stale completed")))
     assert KEYS.signer.sign(first) == KEYS.signer.sign(later)
     assert (first.at_ms, first.why, first.fence, first.attempt) == (3_000, "settled", "7", 1)
-    assert (first.agent_id, first.policy_version) == ("clerk", "7")
+    assert (first.agent_id, first.policy_version, first.result_sha256) == ("clerk", "7", "b" * 64)
+
+
+RELEASED: dict[str, Any] = {
+    "resolution": "completed",
+    "resolved_by": "ann",
+    "resolution_reason": "seen",
+    "resolved_ms": 3_000,
+}
 
 
 def test_each_fact_has_an_id_of_its_own() -> None:
-    known = settled_receipt(row())
-    others = [
-        settled_receipt(row(request_id="charge-2")),
-        settled_receipt(row(effect_id="f" * 64)),
-        settled_receipt(row(State.COMPLETED, Entry(3, 3_000, "completed", "8", "settled"), fence="8")),
-        settled_receipt(row(State.UNKNOWN)),
-        release_receipt(row(State.COMPLETED, Entry(3, 3_000, "completed", "7", "operator"), resolution="completed")),
+    found = [
+        *receipts_of(row()),
+        *receipts_of(row(request_id="charge-2")),
+        *receipts_of(row(effect_id="f" * 64)),
+        *receipts_of(row(State.COMPLETED, Entry(3, 3_000, "completed", "8", "settled"), fence="8")),
+        *receipts_of(row(State.UNKNOWN)),
+        *receipts_of(row(State.COMPLETED, Entry(3, 3_000, "completed", "9", "operator"), fence="9", **RELEASED)),
     ]
-    assert len({known.receipt_id, *(other.receipt_id for other in others)}) == 6
+    assert len({receipt.receipt_id for receipt in found}) == len(found) == 7
 
 
 def test_a_release_says_who_and_why_and_stays_the_same_while_the_job_runs_again() -> None:
@@ -209,36 +219,69 @@ def test_a_release_says_who_and_why_and_stays_the_same_while_the_job_runs_again(
         Entry(3, 3_000, "unknown", "7", "settled"),
         Entry(4, 4_000, "ready", "8", "operator"),
     )
-    told = {"resolution": "not_executed", "resolved_by": "ann", "resolution_reason": "not in the bank's list"}
+    told: dict[str, Any] = RELEASED | {"resolution": "not_executed", "resolved_ms": 4_000}
     before = row(State.READY, *released, boundary=Boundary.MAYBE_CROSSED, fence="8", **told)
     after = row(
         State.COMPLETED,
         *released, Entry(5, 5_000, "attempting", "9", "claim"), Entry(6, 6_000, "completed", "9", "settled"),
         fence="9", attempts=2, error="", **told,
     )  # fmt: skip
-    [first] = receipts_of(before, Digests("a" * 64))
-    again, outcome = receipts_of(after, Digests("a" * 64, "b" * 64))
-    assert first == again
+    doubt, first = receipts_of(before)
+    same_doubt, again, outcome = receipts_of(after)
+    assert (doubt, first) == (same_doubt, again)
     assert (first.kind, first.state, first.fence, first.at_ms) == (ReceiptKind.RELEASED, "ready", "8", 4_000)
-    assert (first.by, first.reason, first.boundary) == ("ann", "not in the bank's list", "not_crossed")
-    assert (outcome.kind, outcome.fence, outcome.by) == (ReceiptKind.SETTLED, "9", "")
+    assert (first.by, first.reason, first.boundary) == ("ann", "seen", "not_crossed")
+    assert (first.attempt, first.result_sha256) == (0, "")
+    assert (outcome.kind, outcome.fence, outcome.by, outcome.attempt) == (ReceiptKind.SETTLED, "9", "", 2)
 
 
-def test_what_has_not_settled_or_was_never_released_has_no_receipt() -> None:
-    running = row(State.ATTEMPTING, Entry(2, 2_000, "attempting", "7", "claim"))
-    assert receipts_of(running) == []
-    with pytest.raises(ReceiptError, match=r"has not settled.*State: attempting"):
-        settled_receipt(running)
-    with pytest.raises(ReceiptError, match="Nobody released"):
-        release_receipt(running)
+def test_an_earlier_release_is_told_from_what_the_row_keeps_of_the_past() -> None:
+    moves = [
+        Entry(3, 3_000, "unknown", "7", "settled"),
+        Entry(4, 4_000, "ready", "8", "operator"),
+        Entry(6, 6_000, "unknown", "9", "settled"),
+        Entry(7, 7_000, "ready", "10", "operator"),
+    ]
+    last: dict[str, Any] = RELEASED | {"resolution": "not_executed", "resolved_ms": 7_000}
+    told = row(State.READY, *moves, fence="10", **last)
+    past = (PastWord("dead", "eve", "its host is gone", 4_000), PastWord("not_executed", "bob", "looked", 4_000))
+    _, first, _, second = receipts_of(dataclasses.replace(told, past=past))
+    assert [(one.fence, one.by, one.reason) for one in (first, second)] == [
+        ("8", "bob", "looked"),
+        ("10", "ann", "seen"),
+    ]
+    with pytest.raises(ReceiptError, match="does not reach back"):
+        receipts_at(told, moves[1])
+
+
+def test_of_an_outcome_that_the_row_has_left_only_what_the_move_tells_is_said() -> None:
+    failed = Entry(3, 3_000, "failed", "7", "settled")
+    moved_on = row(
+        State.COMPLETED, failed, Entry(5, 5_000, "completed", "8", "settled"),
+        fence="8", attempts=2, error="of another attempt",
+    )  # fmt: skip
+    at_once = one(row(State.FAILED, failed, boundary=Boundary.NOT_CROSSED, error="Declined"))
+    [late] = receipts_at(moved_on, failed)
+    assert (at_once.boundary, at_once.attempt, at_once.error) == ("not_crossed", 1, "Declined")
+    assert (late.boundary, late.attempt, late.error, late.result_sha256) == ("maybe_crossed", 0, "", "")
+    same = ("receipt_id", "state", "fence", "why", "at_ms", "tool", "request_id", "effect_id")
+    assert [getattr(late, name) for name in same] == [getattr(at_once, name) for name in same]
+
+
+def test_a_fact_that_was_only_noted_is_no_release() -> None:
+    assert receipts_at(row(), Entry(5, 5_000, "note", "7", "operator")) == []
+
+
+def test_what_has_not_settled_has_no_receipt() -> None:
+    assert receipts_of(row(State.ATTEMPTING, Entry(2, 2_000, "attempting", "7", "claim"))) == []
 
 
 def test_no_receipt_is_made_up_where_the_history_does_not_reach_back() -> None:
     notes = [Entry(number, number, "note", "7", "stale") for number in range(100, 164)]
     with pytest.raises(ReceiptError, match="does not reach back"):
-        settled_receipt(row(State.COMPLETED, *notes))
+        receipts_of(row(State.COMPLETED, *notes))
     with pytest.raises(ReceiptError, match="does not reach back"):
-        release_receipt(row(State.COMPLETED, *notes, resolution="completed"))
+        receipts_of(row(State.READY, *notes, **RELEASED))
 
 
 async def test_a_real_row_gives_its_receipt_and_neither_arguments_nor_result_are_in_it(
@@ -246,34 +289,23 @@ async def test_a_real_row_gives_its_receipt_and_neither_arguments_nor_result_are
 ) -> None:
     args = canonical({"card": "opensesame"})
     identity = identify("charge", EffectClass.NON_IDEMPOTENT_MUTATE, args, request_id="charge-1", namespace=namespace)
+    told = b'{"detail":"pin hunter is wrong"}'
     async with holder(url, namespace, ["charge"]) as worker:
         about = About(agent_id="clerk")
         binding = Binding(effect_class=EffectClass.NON_IDEMPOTENT_MUTATE)
         await submit(worker.store.calls, [Intent(identity=identity, tool="charge", binding=binding, about=about)])
         [grant] = await worker.claim()
-        await worker.settle(grant, Settle.FAILED, body=b'{"detail":"pin hunter is wrong"}', error="Declined")
-        [first] = receipts_of(*await read_row(worker.store, "charge-1"))
-        [again] = receipts_of(*await read_row(worker.store, "charge-1"))
+        await worker.settle(grant, Settle.FAILED, body=told, error="Declined")
+        first = one(await read_row(worker.store, "charge-1"))
+        again = one(await read_row(worker.store, "charge-1"))
+        await worker.store.calls.read("DEL", worker.store.keys.result("charge-1"))
+        after_retention = one(await read_row(worker.store, "charge-1"))
     body = KEYS.signer.sign(first).body()
     assert body == KEYS.signer.sign(again).body()
     assert (first.state, first.error, first.fence, first.agent_id) == ("failed", "Declined", grant.fence, "clerk")
+    assert (first.effect_id, first.result_sha256) == (identity.effect_id, hashlib.sha256(told).hexdigest())
+    assert after_retention == dataclasses.replace(first, result_sha256="")
     assert not [word for word in (b"opensesame", b"hunter", HEX.encode()) if word in body]
-
-
-async def test_digests_that_are_on_the_row_are_in_its_receipt(url: str, namespace: str) -> None:
-    identity = identify("look", EffectClass.READ, b"{}", request_id="look-1", namespace=namespace)
-    async with holder(url, namespace, ["look"]) as worker:
-        await submit(worker.store.calls, [Intent(identity=identity, tool="look", binding=Binding())])
-        [grant] = await worker.claim()
-        await worker.complete(grant, 1)
-        key = worker.store.keys.row("look-1")
-        await worker.store.calls.read("HSET", key, "args_sha", "a" * 64, "result_sha", "b" * 64)
-    store = await open_store(url, namespace=namespace)
-    try:
-        _, digests = await read_row(store, "look-1")
-    finally:
-        await store.aclose()
-    assert digests == Digests("a" * 64, "b" * 64)
 
 
 async def test_a_row_that_is_caught_between_two_moves_is_not_told(url: str, namespace: str) -> None:

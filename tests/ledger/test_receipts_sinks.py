@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -16,9 +17,9 @@ from kit.proxy import FaultProxy
 from kit.receipts import KEYS, SECRET, receipt
 from mycelium.leases.errors import ReceiptError, ServerUnavailableError, SettingsError
 from mycelium.leases.store import Store, StoreSettings, open_store
-from mycelium.ledger.receipts import ReceiptFile, ReceiptStream, Tally, sink_of
+from mycelium.ledger.receipts import Receipt, ReceiptFile, ReceiptStream, Tally, sink_of
 from mycelium.ledger.receipts.stream import ReceiptItem, append_receipts_script
-from mycelium.ledger.receipts.table import ReceiptTable
+from mycelium.ledger.receipts.table import DDL, ReceiptTable
 
 
 async def tally(source: ReceiptStream | ReceiptTable) -> tuple[int, int, int]:
@@ -210,3 +211,9 @@ def test_without_the_extra_the_refusal_says_what_to_install(monkeypatch: pytest.
     monkeypatch.delitem(sys.modules, "mycelium.ledger.receipts.table")
     with pytest.raises(SettingsError, match=r"pip install 'mycelium\[postgres\]'"):
         sink_of("postgresql://host/books")
+
+
+def test_the_document_has_the_table_as_it_is_made_and_every_field() -> None:
+    document = (Path(__file__).parents[2] / "docs" / "receipts.md").read_text(encoding="utf-8")
+    assert DDL in document
+    assert [field.name for field in dataclasses.fields(Receipt) if f"`{field.name}`" not in document] == []

@@ -113,19 +113,6 @@ async def test_another_id_of_the_same_row_will_do_in_every_verb(ledger: Ledger, 
     assert ledger.run(releasing(ledger, request_id="r2")) == ["already", "ready"]
 
 
-async def test_receipts_are_told_after_the_release_and_of_no_refusal(ledger: Ledger, desk: Desk) -> None:
-    told: list[Record] = []
-
-    class Receipts:
-        async def released(self, record: Record) -> None:
-            told.append(record)
-
-    ledger.unknown()
-    record = await desk.release(receipts=Receipts())
-    await desk.refuses(LedgerAlreadyResolvedError, desk.release(receipts=Receipts()))
-    assert told == [record]
-
-
 # ── one-shot ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 

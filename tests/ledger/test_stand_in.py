@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from kit.every_script import CASES, Case
 from kit.ledger import Ledger, connect, script_names, steady
-from kit.script_cases import CASES, Case
 from mycelium.leases.scripts import REGISTRY
 
 FIRST = {case.script: case for case in reversed(CASES)}

@@ -15,7 +15,8 @@ from mycelium.leases.store import Store, StoreSettings, open_store
 from mycelium.ledger import sweep
 from mycelium.ledger.about import About
 from mycelium.ledger.binding import Binding
-from mycelium.ledger.identity import canonical, identify
+from mycelium.ledger.canon import canonical
+from mycelium.ledger.identity import identify
 from mycelium.ledger.mark import Mark, MarkReply, mark
 from mycelium.ledger.record import Failure, read_body, read_record
 from mycelium.ledger.states import Boundary, EffectClass, Settle, Settled, State

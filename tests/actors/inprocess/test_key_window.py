@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
 from kit.ledger import NOON_MS
 from mycelium import (
     ActionLedger,
+    BadCallError,
     Binding,
     EffectClass,
     LedgerHardBlockError,
     LedgerSettings,
+    Retention,
     State,
     StoreSettings,
     ledger_sync,
@@ -90,3 +93,14 @@ def test_a_row_that_was_lost_on_its_way_to_a_second_sending_becomes_unknown_agai
     assert (refused.value.why, len(sent)) == ("key_over", 1)
     record = late.record("r1")
     assert (record.state, record.error) == (State.UNKNOWN, "KeyWindowOver")
+
+
+def test_a_row_that_would_be_forgotten_inside_the_window_is_refused_before_anything_runs(
+    url: str, namespace: str
+) -> None:
+    sent: list[str] = []
+    settings = LedgerSettings(retention=Retention(row=timedelta(seconds=99)))
+    ledger = ActionLedger(url, namespace=namespace, settings=settings)
+    with ledger, pytest.raises(BadCallError, match="key window"):
+        call(ledger, sent, fails=False)
+    assert sent == []
