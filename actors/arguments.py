@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import typing
+import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -262,7 +263,10 @@ class Arguments:
 
     def _check_default(self, name: str, hint: object, default: object) -> None:
         try:
-            adapter: pydantic.TypeAdapter[object] = pydantic.TypeAdapter(typing.cast("typing.Any", hint))
+            with warnings.catch_warnings():
+                # A parameter has one name: an alias on it is not looked at, here as in the model.
+                warnings.simplefilter("ignore", UserWarning)
+                adapter: pydantic.TypeAdapter[object] = pydantic.TypeAdapter(typing.cast("typing.Any", hint))
             adapter.dump_python(adapter.validate_python(default), mode="json", warnings=False)
         except Exception as error:
             raise self._declaration(f"has a default for {name!r} that does not fit, or is not JSON") from error

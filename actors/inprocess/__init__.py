@@ -2,6 +2,7 @@
 
     decorators, tasks ── what a program writes: `@ledger`, `@ledger_sync`, `@task_ledger`
     action_ledger     ── what it may hold in its hands: claim, decide, complete, fail, wait, release
+    desk              ── what an operator may do from plain code
     calls             ── one call from its arguments to its settlement, in plain and in async code
     service           ── the verbs, on the portal's loop
     gatekeeper        ── claims, asks the gate, waits, asks the provider

@@ -15,6 +15,7 @@ from typing import Self, Unpack
 from weakref import WeakSet
 
 from ...leases.errors import MissingRequestIdentityError
+from ...ledger.authorize import OperatorAuthorizer
 from ...ledger.binding import Binding
 from ...ledger.canon import canonical
 from ...ledger.decision import Decision
@@ -24,6 +25,7 @@ from ...ledger.submit import Intent
 from ...reconcilers.protocol import Adapter
 from ..arguments import Checked
 from ..naming import NameOptions, Naming, check_retention
+from .desk import Desk
 from .engine import Engine
 from .entry import LedgerEntry, entry_of
 from .prepared import Prepared
@@ -43,10 +45,12 @@ class ActionLedger:
         namespace: the namespace of every key.
         settings: see `LedgerSettings`.
         reconciler: the adapter that is asked about every call of this ledger whose tool names none.
+        operator_authorizer: asked about every release and declaration of death before the store is; None: nobody is.
 
     Attributes:
         settings: as given.
         reconciler: as given.
+        desk: the operator's verbs, in plain code.
     """
 
     def __init__(
@@ -56,6 +60,7 @@ class ActionLedger:
         namespace: str = "mycelium",
         settings: LedgerSettings | None = None,
         reconciler: Adapter | None = None,
+        operator_authorizer: OperatorAuthorizer | None = None,
     ) -> None:
         self.settings = settings or LedgerSettings()
         self.reconciler = reconciler
@@ -64,6 +69,8 @@ class ActionLedger:
         self._lock = RLock()
         self._engine: Engine | None = None
         self._inherited: list[Engine] = []
+        session = self.settings.session
+        self.desk = Desk(lambda: self.engine, operator_authorizer, session.ttl_s + session.grace_s)
         _LEDGERS.add(self)
 
     @property
@@ -334,8 +341,8 @@ class ActionLedger:
             what = f"The call of {tool!r} has no request id, and this ledger asks for one."
             next_step = "Nothing was dispatched. Pass request_id=, or declare request_id_from."
             raise MissingRequestIdentityError(what, next_step=next_step)
-        # In process the caller names the dispatch by the framework's id of the call; with its scope and its arguments it
-        # is one, and other arguments under it are noticed.
+        # In process the caller names the dispatch by the framework's id of the call: with its scope and its arguments
+        # it is one, and other arguments under it are noticed.
         return naming if naming.dispatch_id is not None else replace(naming, dispatch_id=naming.tool_call_id)
 
     def _patience(self, timeout_s: float | None) -> tuple[float | None, float]:

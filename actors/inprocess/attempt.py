@@ -18,6 +18,8 @@ from ...ledger.states import Boundary, BoundaryMode, EffectClass
 from ...ledger.submit import Intent
 from ..context import CallContext
 
+_MARK_S = 5.0
+"""So long a mark is sent again at most."""
 _ORDER = (Boundary.NOT_CROSSED, Boundary.MAYBE_CROSSED, Boundary.CROSSED)
 
 
@@ -168,9 +170,10 @@ class InlineAttempt:
 
     async def _send(self, ref: str | None) -> MarkReply:
         item = Mark(self.shown.request_id, self.shown.fence, Boundary.MAYBE_CROSSED, ref or "")
-        calls, session = self._store.calls, self.session
+        store, session = self._store, self.session
+        patience_s = min(store.settings.patience_s or _MARK_S, _MARK_S)
         try:
-            (word,) = await mark(calls, [item], session_id=session.id, epoch=session.epoch)
+            (word,) = await mark(store.calls, [item], session_id=session.id, epoch=session.epoch, patience_s=patience_s)
         except ServerError as error:
             # One that is proved not to have run leaves no doubt.
             self._in_doubt = not isinstance(error, ServerUnavailableError)

@@ -74,6 +74,7 @@ class _Round:
         self._stand = Stand()
         self._pause_s = _FIRST_PAUSE_S
         self._asked_about = ""
+        self._taken = ""
         self._repaired = False
         timeout_s = call.poll_timeout_s
         self._deadline_s = None if timeout_s is None else asyncio.get_running_loop().time() + timeout_s
@@ -115,7 +116,7 @@ class _Round:
         if ruling.gate is Gate.POLL:
             await self._wait(shown, ruling)
         elif ruling.gate in _RUNS and not (ruling.gate is Gate.SOFT_BLOCK and self._call.defer_unknown):
-            await self._take(shown)
+            await self._take(shown, ruling)
         elif not await self._ask(shown):
             if shown.state is State.READY:
                 # Ready, and never to run: as an unknown one it is seen and looked after.
@@ -144,8 +145,12 @@ class _Round:
         silent_ms = shown.now_ms - shown.unknown_ms
         return Liveness.DEAD if silent_ms >= (session.ttl_s + session.grace_s) * 1000 else Liveness.GRACE
 
-    async def _take(self, shown: Shown) -> None:
+    async def _take(self, shown: Shown, ruling: Ruling) -> None:
         """The gate lets it run: claim it as it was shown. A provider that can be asked comes before its key."""
+        if self._taken == shown.version:
+            # The store did not let it run as it was shown. Whatever the two differ in, no call turns round for ever.
+            await self._wait(shown, ruling)
+        self._taken = shown.version
         binding = self._call.intent.binding
         by_key = shown.state is State.UNKNOWN and not binding.repeatable
         if by_key and await self._ask(shown):

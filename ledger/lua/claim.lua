@@ -59,8 +59,12 @@ local function may_run()
   return repeats(strict) or (r.state == 'ready' or auth == 'key') and by_key()
 end
 
+-- The first write of a claim, and one that a full server refuses: a claim is refused whole, or not at all.
+local function next_fence()
+  return digits(redis.call('HINCRBY', meta_key(), 'fence', 1))
+end
+
 local function grant(why, changes)
-  changes.fence = digits(redis.call('HINCRBY', meta_key(), 'fence', 1))
   r.fence = changes.fence
   r.attempts = r.attempts + 1
   changes.attempts = digits(r.attempts)
@@ -90,8 +94,9 @@ if not r then
     again = again == '0' and again or nil, attempts = 0, deaths = 0, max_deaths = tonumber(max_deaths), queued = '0',
   }
   local changes = {
-    effect = effect, tool = tool, class = effect_class, mode = mode, fails = '0', deaths = '0', max_attempts = max_attempts,
-    max_deaths = max_deaths, keep = keep, keep_result = keep_result, created_ms = digits(now_ms), queued = '0',
+    fence = next_fence(), effect = effect, tool = tool, class = effect_class, mode = mode, fails = '0', deaths = '0',
+    max_attempts = max_attempts, max_deaths = max_deaths, keep = keep, keep_result = keep_result,
+    created_ms = digits(now_ms), queued = '0',
   }
   -- What is empty or no takes no room.
   if about ~= '' then changes.about = about end
@@ -103,8 +108,8 @@ if not r then
   grant('claim', changes)
   count('submitted')
 elseif may_run() then
+  local changes = {fence = next_fence()}
   if how == 'link' then link(request_id, r) end
-  local changes = {}
   -- Whoever allowed a row that is ready, a verdict or a person, is told with the claim that uses it up.
   local allowed = r.state == 'ready' and redis.call('HGET', row_key(r.id), 'auth')
   if allowed == 'verdict' or allowed == 'operator' or allowed == 'key' then auth = allowed end

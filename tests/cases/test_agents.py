@@ -316,4 +316,6 @@ async def test_99_an_alias_and_a_default_are_one_call(kept: ActionLedger, provid
     ]
     assert [job.created for job in jobs] == [True, False, False, False]
     assert len({job.request_id for job in jobs}) == 1
+    with pytest.raises(BadArgumentsError):
+        transfer(provider.url, "here", **spellings[0], sum=2.0)
     assert provider.effects == {"here": 1}

@@ -81,6 +81,7 @@ async def test_1_a_frozen_holder_is_taken_for_dead_and_its_call_for_unknown(
         gate.open()
         assert await agents.said(frozen) == ["one"]
         left = {key.decode(): await direct.pttl(key) async for key in direct.scan_iter(space.tag + "*")}
+        assert await direct.zscore(space.sessions(), held.session) is None
     late = await record(stage, "charge:one")
     assert (late.state, late.fence, late.attempts, agents.effects) == (State.COMPLETED, held.fence, 1, {"one": 1})
     # No phantom: the late renewal brought no session back, and only what is listed has no TTL.
@@ -125,10 +126,12 @@ async def test_2_a_body_that_blocks_its_loop_starves_no_renewal(
 
 async def test_2_a_body_that_holds_the_whole_interpreter_is_never_run_beside(agents: Agents, stage: Stage) -> None:
     """Case 2: in process nothing can renew then. Its call becomes unknown, and is not given to anybody."""
+    gate = agents.gate()
+    other = agents.start("one", at="asked", does="wait", gate=gate.path)
     rude = agents.start("one", at="sent", does="hold", seconds=TTL_S + GRACE_S + 2)
     await until(lambda: agents.effects)
-    assert await agents.said(agents.start("one")) == [BLOCKED]
-    assert rude.poll() is None
+    gate.open()
+    assert await agents.said(other) == [BLOCKED]
     assert await agents.said(rude) == ["one"]
     kept = await record(stage, "charge:one")
     assert (kept.state, kept.attempts, agents.effects) == (State.COMPLETED, 1, {"one": 1})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from typing import Annotated
 
 from cases.provider import seen, send
 from pydantic import BaseModel, ConfigDict, Field
@@ -137,7 +138,7 @@ class Target(BaseModel):
 
 
 @tool(effect_class="non_idempotent_mutate", timeout_s=TIMEOUT_S)
-def transfer(url: str, order: str, target: Target, amount: float = 1.0) -> str:
-    """A payment that can be spelt in many ways."""
+def transfer(url: str, order: str, target: Target, amount: Annotated[float, Field(alias="sum")] = 1.0) -> str:
+    """A payment that can be spelt in many ways; but its own parameters have one name each."""
     send(url, "", what=order, network=target.network, amount=amount)
     return order

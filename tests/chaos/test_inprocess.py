@@ -1,158 +1,29 @@
-"""Ledgers in processes of their own that are killed, frozen, interrupted and forked, and whose server goes away."""
+"""Ledgers in processes of their own that are killed, frozen, interrupted and forked."""
 
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import random
 import signal
-import subprocess
-import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from chaos.stage import SEED, Gate, runs, until
-from chaos.tools import leave_trace, read_traces
+from chaos.inprocess_cast import LAPSED_S, QUICK, TIMES, Cast, casting
+from chaos.stage import SEED, runs, until
 
-from kit.fixtures import StartServer
-from kit.inprocess import CLASSES, Boom, Runs, World, async_tool, tool, world
+from kit.inprocess import CLASSES, Runs, async_tool, world
 from kit.proxy import FaultProxy
 from mycelium import (
-    ActionLedger,
-    BoundaryError,
     LedgerHardBlockError,
-    ServerError,
-    ServerUnavailableError,
     SessionLostError,
     task_ledger_sync,
 )
-from mycelium.actors.effect import side_effect
 from mycelium.leases.session import SessionSettings
-from mycelium.ledger.claim import claim_script
-from mycelium.ledger.mark import mark_script
-from mycelium.ledger.turn import turn_script
 
 StartProxy = Callable[[str], Awaitable[FaultProxy]]
-TIMES = {"ttl_s": 1.0, "renew_every_s": 0.2, "call_timeout_s": 0.15, "margin_s": 0.2, "grace_s": 0.3}
-QUICK = SessionSettings(**TIMES)
-LAPSED_S = TIMES["ttl_s"] + TIMES["grace_s"] + 0.2
-WRITES = tuple(name for name in CLASSES if name not in {"read", "idempotent_mutate"})
-
-
-@dataclass
-class Cast:
-    """Processes that make calls, their world, and the book of effects."""
-
-    world: World
-    place: Path
-    nursery: subprocess.Popen[str]
-    started: list[int] = field(default_factory=list[int])
-    gates: list[Gate] = field(default_factory=list[Gate])
-    living: ActionLedger | None = None
-
-    @property
-    def book(self) -> str:
-        return str(self.place / "book")
-
-    @property
-    def effects(self) -> dict[str, int]:
-        return dict(read_traces(self.book))
-
-    def gate(self) -> Gate:
-        self.gates.append(Gate(self.place / f"gate-{len(self.gates)}"))
-        return self.gates[-1]
-
-    def start(self, key: str, case: str = "call", **told: Any) -> int:  # noqa: ANN401 - to be told in JSON
-        """A process that makes one call; its id."""
-        given = {
-            "case": case,
-            "key": key,
-            "url": self.world.url,
-            "namespace": self.world.namespace,
-            "book": self.book,
-            "out": str(self.out(key)),
-            "session": TIMES,
-            "effect_class": "non_idempotent_mutate",
-            "explicit": False,
-        }
-        assert self.nursery.stdin is not None
-        assert self.nursery.stdout is not None
-        self.nursery.stdin.write(json.dumps(given | told) + "\n")
-        self.nursery.stdin.flush()
-        self.started.append(int(self.nursery.stdout.readline()))
-        return self.started[-1]
-
-    def out(self, key: str) -> Path:
-        return self.place / f"out-{key}"
-
-    def said(self, key: str) -> list[list[Any]]:
-        """What the process of a key has told so far."""
-        try:
-            return [json.loads(line) for line in self.out(key).read_text(encoding="utf-8").splitlines()]
-        except FileNotFoundError:
-            return []
-
-    async def at(self, key: str) -> None:
-        """Wait until it has come to the point where it waits."""
-        await until(lambda: any(line[0] == "at" for line in self.said(key)))
-
-    async def gone(self, *pids: int) -> None:
-        await until(lambda: not any(map(runs, pids)))
-
-    def again(self, key: str, effect_class: str, *, explicit: bool) -> Any:  # noqa: ANN401 - what a tool returns
-        """The same call, by a process that lives: this one."""
-
-        def act(key: str) -> str:
-            if effect_class == "read":
-                leave_trace(self.book, key)
-                return "again"
-            with side_effect():
-                leave_trace(self.book, key)
-            return "again"
-
-        self.living = self.living or self.world.ledger(session=QUICK)
-        try:
-            return tool(self.living, act, effect_class, explicit=explicit)(key, request_id=key)
-        except LedgerHardBlockError as refused:
-            return refused
-
-    def close(self) -> None:
-        for pid in self.started:
-            if runs(pid):
-                os.kill(pid, signal.SIGKILL)
-        for gate in self.gates:
-            gate.open()
-
-
-@contextmanager
-def casting(at: World, place: Path) -> Generator[Cast]:
-    here = Path(__file__).parent.parent
-    path = os.pathsep.join([str(here), *filter(None, [os.environ.get("PYTHONPATH")])])
-    command = [sys.executable, str(here / "kit" / "inprocess_child.py")]
-    with (
-        (place / "log").open("wb") as log,
-        subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=log,
-            text=True,
-            env=os.environ | {"PYTHONPATH": path},
-        ) as nursery,
-    ):
-        made = Cast(at, place, nursery)
-        try:
-            yield made
-        finally:
-            made.close()
-            assert nursery.stdin is not None
-            nursery.stdin.close()
 
 
 @pytest.fixture
@@ -270,7 +141,8 @@ async def test_what_a_frozen_holder_still_does_is_refused_or_evidence(cast: Cast
 
 async def test_a_holder_past_its_trusted_time_does_not_begin(cast: Cast) -> None:
     """Its portal stands still, so it renews nothing; and its own loop is late to see that it was granted."""
-    kept, ran = cast.world.ledger(session=QUICK), Runs()
+    # Nobody takes it for dead meanwhile: only its own look keeps it from beginning.
+    kept, ran = cast.world.ledger(session=SessionSettings(**TIMES | {"grace_s": 60.0})), Runs()
 
     async def body(order: str) -> str:
         ran.note()
@@ -359,6 +231,11 @@ async def test_a_fork_gets_a_session_of_its_own_and_harms_its_parent_in_nothing(
     assert "Traceback" not in log, log
 
 
+async def test_what_a_fork_drops_its_parent_still_hears(cast: Cast) -> None:
+    await cast.gone(cast.start("polls", "polls"))
+    assert cast.said("polls") == [["heard", 1], ["heard", 0]]
+
+
 async def test_a_copy_of_a_body_settles_nothing(cast: Cast) -> None:
     pid = cast.start("copied", "forks_in_body")
     await cast.gone(pid)
@@ -366,173 +243,3 @@ async def test_a_copy_of_a_body_settles_nothing(cast: Cast) -> None:
     answers = sorted(line[:2] for line in cast.said("copied"))
     assert answers == [["raised", "ServerUnavailableError"], ["returned", "parent copied"]]
     assert (cast.effects, cast.world.state("copied")) == ({"copied": 1}, "completed")
-
-
-# ── the server is away ───────────────────────────────────────────────────────────────────────────────────────────────
-
-
-@pytest.fixture
-async def near(cast: Cast, start_proxy: StartProxy) -> AsyncIterator[tuple[World, FaultProxy]]:
-    """A world behind a proxy; its ledgers are closed before the proxy is."""
-    proxy = await start_proxy(cast.world.url)
-    yield cast.world, proxy
-    await asyncio.to_thread(cast.world.opened.close)
-
-
-async def test_without_a_server_at_the_claim_nothing_runs_and_nothing_is_held_later(
-    near: tuple[World, FaultProxy],
-) -> None:
-    (at, proxy), ran = near, Runs()
-    kept = at.ledger(url=proxy.url, session=QUICK, patience_s=0.3)
-
-    async def body(order: str) -> str:
-        ran.note()
-        return order
-
-    act = async_tool(kept, body)
-    await act("warm", request_id="r0")
-    proxy.shut()
-    with pytest.raises(ServerError) as away:
-        await act("A", request_id="r1")
-    assert isinstance(away.value.__cause__, Exception)
-    await proxy.reopen()
-    await asyncio.to_thread(at.idle)
-    assert ran.count == 1
-    assert await act("A", request_id="r1") == "A"
-    assert ran.count == 2
-
-
-async def test_the_first_call_without_a_server_keeps_the_cause(near: tuple[World, FaultProxy]) -> None:
-    at, proxy = near
-    proxy.shut()
-    with pytest.raises(ServerUnavailableError) as refused:
-        await async_tool(at.ledger(url=proxy.url), never)("A", request_id="r1")
-    assert isinstance(refused.value.__cause__, Exception)
-    await proxy.reopen()
-
-
-async def never(order: str) -> str:
-    raise AssertionError(order)
-
-
-@pytest.mark.parametrize("fault", ["drop_close", "drop_hang", "blackhole", "cut_before"])
-@pytest.mark.parametrize("script", ["claim", "mark", "settle"])
-async def test_a_lost_request_or_reply_costs_no_second_effect(
-    near: tuple[World, FaultProxy], script: str, fault: str
-) -> None:
-    (at, proxy), ran = near, Runs()
-
-    async def body(order: str) -> str:
-        async with side_effect():
-            ran.note(order)
-        return order
-
-    act = async_tool(at.ledger(url=proxy.url, session=QUICK), body, explicit=True)
-    await act("warm", request_id="r0")
-    sha = {"claim": claim_script.sha, "mark": mark_script.sha, "settle": turn_script.sha}[script]
-    arm = getattr(proxy, fault)(sha.encode())
-    if fault in {"drop_hang", "blackhole"}:
-        # The reply is missed after two seconds only, and the session is quicker: this world is slower than that.
-        act = async_tool(at.ledger(url=proxy.url), body, explicit=True)
-    assert await act("A", request_id="r1") == "A"
-    assert arm.fired.is_set()
-    await asyncio.to_thread(at.idle)
-    assert (ran.given, at.state("r1")) == (["warm", "A"], "completed")
-    assert at.row("r1")["attempts"] == "1"
-
-
-async def test_a_mark_that_never_left_leaves_no_doubt(near: tuple[World, FaultProxy]) -> None:
-    (at, proxy), ran = near, Runs()
-
-    async def body(order: str) -> str:
-        if order == "A":
-            proxy.shut()
-        async with side_effect():
-            ran.note(order)
-        return order
-
-    act = async_tool(at.ledger(url=proxy.url, session=QUICK, patience_s=0.3), body, explicit=True)
-    await act("warm", request_id="r0")
-    with pytest.raises(BoundaryError):
-        await act("A", request_id="r1")
-    await proxy.reopen()
-    await until(lambda: at.state("r1") == "failed")
-    assert ran.given == ["warm"]
-
-
-async def test_a_claim_whose_reply_never_comes_is_given_back(near: tuple[World, FaultProxy]) -> None:
-    (at, proxy), ran = near, Runs()
-
-    async def body(order: str) -> str:
-        ran.note()
-        return order
-
-    act = async_tool(at.ledger(url=proxy.url, patience_s=0.3), body)
-    await act("warm", request_id="r0")
-    proxy.drop_hang(claim_script.sha.encode())
-    with pytest.raises(ServerError):
-        await act("A", request_id="r1")
-    await asyncio.to_thread(at.idle)
-    assert (ran.count, at.state("r1")) == (1, "ready")
-
-
-@pytest.mark.parametrize("fails", [False, True])
-@pytest.mark.parametrize("lost", [False, True])
-async def test_an_end_that_could_not_be_recorded_is_recorded_when_the_server_is_back(
-    near: tuple[World, FaultProxy], caplog: pytest.LogCaptureFixture, *, fails: bool, lost: bool
-) -> None:
-    """Also when the session was lost: what its holder saw is evidence. A tool's own error is never hidden."""
-    (at, proxy), ran = near, Runs()
-
-    async def body(order: str) -> str:
-        if order == "A":
-            ran.note()
-            proxy.shut()
-            if fails:
-                raise Boom(order)
-        return order
-
-    act = async_tool(at.ledger(url=proxy.url, session=QUICK, patience_s=0.2), body)
-    await act("warm", request_id="r0")
-    with pytest.raises(Boom if fails else ServerError):
-        await act("A", request_id="r1")
-    assert ("could not be recorded yet" in caplog.text) is fails
-    assert at.state("r1") == "attempting"
-    if lost:
-        await asyncio.sleep(LAPSED_S)
-        # Somebody else finds it, and may not run it.
-        with pytest.raises(LedgerHardBlockError):
-            await async_tool(at.ledger(session=QUICK), body)("A", request_id="r1")
-        assert at.state("r1") == "unknown"
-        # That its session is lost is heard before the settlement gets through.
-        for nth in range(1, 13):
-            proxy.cut_before(turn_script.sha.encode(), nth=nth)
-    await proxy.reopen()
-    await until(lambda: at.row("r1")["state"] == ("unknown" if fails else "completed") and at.row("r1")["ended"] == "1")
-    assert at.row("r1")["boundary"] == ("maybe_crossed" if fails else "crossed")
-    await asyncio.to_thread(at.idle)
-    assert ran.count == 1
-
-
-async def test_a_server_that_dies_and_comes_back_costs_no_second_effect(
-    start_server: StartServer, namespace: str, tmp_path: Path
-) -> None:
-    server, ran = start_server(tmp_path / "data"), Runs()
-
-    def body(order: str) -> str:
-        ran.note(order)
-        if order == "A":
-            server.kill()
-        return order
-
-    with world(server.url, namespace) as at:
-        act = tool(at.ledger(session=QUICK, patience_s=0.5), body)
-        await asyncio.to_thread(act, "warm", request_id="r0")
-        with pytest.raises(ServerError):
-            await asyncio.to_thread(act, "A", request_id="r1")
-        await server.restart_async()
-        # It is told what it did not hear, and this process goes on under another session.
-        await until(lambda: at.state("r1") == "completed")
-        assert await asyncio.to_thread(act, "A", request_id="r1") == "A"
-        assert await asyncio.to_thread(act, "B", request_id="r2") == "B"
-    assert ran.given == ["warm", "A", "B"]

@@ -1,4 +1,4 @@
-"""Fifty processes redispatch a call while it runs, fails, expires and is released: its effects are as the record allows.
+"""Fifty processes redispatch a call while it runs, fails, expires and is released: its effects are as the row allows.
 
 `MYCELIUM_STORM_ROUNDS` says how many rounds there are, `MYCELIUM_CHAOS_SEED` what they are.
 """

@@ -13,7 +13,7 @@ from typing import Any, Self, TypeVar
 
 from redis import Redis
 
-from mycelium import ActionLedger, LedgerSettings, StoreSettings
+from mycelium import ActionLedger, Binding, BoundaryMode, EffectClass, LedgerSettings, StoreSettings
 from mycelium.actors.inprocess.decorators import ledger, ledger_sync
 from mycelium.leases.keys import Keyspace
 from mycelium.leases.session import SessionSettings
@@ -242,3 +242,35 @@ class Ticks:
         while True:
             self.count += 1
             await asyncio.sleep(0)
+
+
+# ── holders that die ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+DEAD: list[object] = []
+"""What processes held that are taken for dead: nobody drops it."""
+
+
+def bound(effect_class: str, *, explicit: bool) -> Binding:
+    mode = BoundaryMode.EXPLICIT if explicit and effect_class != "read" else None
+    return Binding(effect_class=EffectClass(effect_class), boundary_mode=mode)
+
+
+def lost(world: World, effect_class: str, *, explicit: bool, ago_s: float = 0.001) -> None:
+    """A process got so far as its body, and its session lapsed so long ago."""
+    kept = world.ledger(session=GRACE)
+    binding = bound(effect_class, explicit=explicit)
+    entry = kept.claim("act", (), {"order": "A"}, binding, request_id="r1")
+    kept.record_decision(entry, {"allowed": True, "verdicts": [], "denied_reasons": []})
+    world.lapse(world.session_of("r1"), ago_s=ago_s)
+    DEAD.append(entry)
+
+
+def again(world: World, runs: Runs, effect_class: str, *, explicit: bool, **changes: Any) -> str:  # noqa: ANN401 - handed on
+    binding = bound(effect_class, explicit=explicit)
+    kept = world.ledger(session=GRACE, **changes)
+    entry = kept.claim("act", (), {"order": "A"}, binding, request_id="r1")
+    kept.record_decision(entry, {"allowed": True, "verdicts": [], "denied_reasons": []})
+    runs.note()
+    kept.complete(entry, "done")
+    return entry.fence

@@ -16,6 +16,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from selectors import EVENT_READ
 from typing import Any
 
 from mycelium import (
@@ -30,6 +31,7 @@ from mycelium import (
 from mycelium.actors.effect import side_effect
 from mycelium.actors.inprocess.decorators import ledger, ledger_sync
 from mycelium.actors.inprocess.tasks import task_ledger_sync
+from mycelium.actors.portal import _Selector  # pyright: ignore[reportPrivateUsage]
 from mycelium.leases.session import SessionSettings
 
 Told = dict[str, Any]
@@ -95,7 +97,7 @@ def declared(told: Told, kept: ActionLedger) -> Callable[..., str]:
 
     if told.get("task"):
         task = task_ledger_sync(**facts_of(told, kept))(act)
-        return lambda key, request_id: str(task(key, task_id=request_id))
+        return lambda key, request_id: str(task(key, task_id=request_id))  # pyright: ignore[reportUnknownLambdaType]
     return ledger_sync(**facts_of(told, kept))(act)
 
 
@@ -206,6 +208,21 @@ def forks_in_body(told: Told) -> None:
     kept.close()
 
 
+def polls(told: Told) -> None:
+    """A fork drops a socket that its parent still listens to."""
+    selector, (reads, writes) = _Selector(), os.pipe()
+    selector.register(reads, EVENT_READ)
+    pid = os.fork()
+    if pid == 0:
+        selector.unregister(reads)
+        os._exit(0)
+    os.waitpid(pid, 0)
+    os.write(writes, b"x")
+    say(told, "heard", len(selector.select(0)))
+    selector.unregister(reads)
+    say(told, "heard", len(selector.select(0)))
+
+
 def blocks(told: Told) -> None:
     """An async body that blocks its loop for some seconds, in one call that lets other threads run."""
 
@@ -224,7 +241,7 @@ def blocks(told: Told) -> None:
     kept.close()
 
 
-CASES = {case.__name__: case for case in (call, interrupted, exits, forks, forks_in_body, blocks)}
+CASES = {case.__name__: case for case in (call, interrupted, exits, forks, forks_in_body, polls, blocks)}
 
 
 def main() -> None:

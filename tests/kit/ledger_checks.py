@@ -43,7 +43,7 @@ class Move:
 
     @property
     def resends(self) -> bool:
-        """Whether it allowed what may have been sent to be sent again by its key: once, however it is told afterwards."""
+        """Whether it allowed what may have been sent to be sent again by its key."""
         return self.why == "key" and self.source == State.UNKNOWN
 
     def marks(self, row: dict[str, str]) -> bool:

@@ -59,6 +59,7 @@ class World:
         wrong: answers that no script may give.
         conclude: how a provider's answer is judged.
         forgets: the store loses writes that it acknowledged.
+        checks_window: holders look at the key's window once more before they send, as ours do.
     """
 
     ledger: Ledger
@@ -71,6 +72,7 @@ class World:
     wrong: list[str] = field(default_factory=list[str])
     conclude: Conclude = resolve.conclude
     forgets: bool = False
+    checks_window: bool = False
 
     # ── holders with a queue ─────────────────────────────────────────────────────────────────────────────────────────
 
@@ -120,6 +122,10 @@ class World:
             self.wrong.append(
                 f"L3 {answer.id} was granted on a ruling of version {more.get('expect')!r}, at {row['n']}"
             )
+        first_ms, window_ms = int(row.get("first", self.ledger.now_ms)), more.get("window_ms", 0)
+        doubtful = row.get("state") == State.UNKNOWN and row["class"] == EffectClass.KEYED_MUTATE
+        if doubtful and not 0 <= self.ledger.now_ms - first_ms < window_ms:
+            self.wrong.append(f"E6 {answer.id} was granted by a key whose window is over")
         if item.ticket and self.tickets.setdefault(item.ticket, answer.id) != answer.id and item.drift != Drift.OFF:
             self.wrong.append(f"K3 {answer.id} was granted for a dispatch that another effect has")
         if answer.fence not in {attempt.fence for attempt in self.attempts}:
@@ -163,9 +169,11 @@ class World:
         """The effect, however late, where the holder has leave. A provider that has keys does the same key's once."""
         if not attempt.may_send or attempt.over or attempt.sent or attempt.gone or self._silent(attempt.id):
             return
-        attempt.sent = True
         first_ms, now_ms = self.sent_ms.setdefault(attempt.id, self.ledger.now_ms), self.ledger.now_ms
         keyed = KINDS[attempt.tool].effect_class is EffectClass.KEYED_MUTATE
+        if keyed and self.checks_window and now_ms - first_ms >= WINDOW_MS - 2 * STEP_MS:
+            return
+        attempt.sent = True
         if not (keyed and self.effects[attempt.id] and now_ms - first_ms < WINDOW_MS):
             self.effects[attempt.id] += 1
 
@@ -175,11 +183,19 @@ class World:
         unknown_ms = int(row.get("unknown_ms", "0"))
         return row.get("state") == "unknown" and self.ledger.now_ms - unknown_ms >= PRESUMED_MS - 2 * STEP_MS
 
-    def settling(self, attempt: Attempt, verb: str, *, delay_ms: int = 0, slots: int = 0) -> Command:
-        """What the holder, which is honest, says of its attempt; by then it can send nothing more."""
-        attempt.over = True
-        boundary = MC if attempt.sent or (attempt.may_send and verb == "died") else NC
-        item = ended(attempt.id, attempt.fence, verb, boundary=boundary, delay_ms=delay_ms, body=b"r")
+    def settling(self, attempt: Attempt, verb: str, *, delay_ms: int = 0, slots: int = 0, over: bool = True) -> Command:
+        """What the holder, which is honest, says of its attempt: by then it sends no more, unless it is cut short."""
+        attempt.over = attempt.over or over
+        may_follow = attempt.may_send and (verb == "died" or not over)
+        item = ended(
+            attempt.id,
+            attempt.fence,
+            verb,
+            boundary=MC if attempt.sent or may_follow else NC,
+            delay_ms=delay_ms,
+            over=int(over),
+            body=b"r",
+        )
         return self.ledger.turning(slots, item, session=attempt.session)
 
     def settle(self, attempt: Attempt, verb: str, **more: Passed) -> str:

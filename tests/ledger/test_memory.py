@@ -1,4 +1,4 @@
-"""What one finished call costs in the server's memory: row, history, result, arguments and events, all keys together."""
+"""What one finished call costs in the server's memory: row, history, result, arguments, events, all keys together."""
 
 from __future__ import annotations
 
@@ -65,5 +65,4 @@ def test_a_finished_call_costs_no_more_than_is_stated(
 ) -> None:
     finish(ledger, tool)
     cost = bytes_by_kind(ledger)
-    print(sum(cost.values()), cost)
     assert sum(cost.values()) <= bound, cost

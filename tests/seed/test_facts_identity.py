@@ -6,7 +6,7 @@ docs/seed.md lists the differences.
 from __future__ import annotations
 
 import pytest
-from seed.stage import Body, Stage, charge, keyed
+from seed.stage import Body, Stage, bound, charge, keyed
 
 from mycelium import (
     ArgsDriftError,
@@ -144,6 +144,13 @@ def test_fact_13_a_ledger_that_asks_for_request_ids_takes_no_call_id_for_one_but
     charge(strict, body, effect_class="read")(1, tool_call_id="c1")
     keyed(strict, body)(1, request_id="r1")
     assert body.runs == 2
+
+
+def test_fact_13_a_claim_by_hand_is_asked_for_one_as_well(stage: Stage) -> None:
+    strict = stage.another(settings={"require_request_id": True})
+    with pytest.raises(MissingRequestIdentityError):
+        strict.claim("charge", (1,), {}, bound("payment"), tool_call_id="c1")
+    assert not strict.claim("charge", (1,), {}, bound("payment"), request_id="r1").completed
 
 
 def test_fact_14_what_names_a_call_is_not_passed_to_its_body(stage: Stage) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kit.inprocess import GRACE, Boom, Runs, World, together, tool
+from kit.inprocess import GRACE, Boom, Runs, World, lost, together, tool
 from mycelium import Binding, EffectClass, LedgerHardBlockError, OutcomeError, release
 from mycelium.actors.effect import record_external_operation, side_effect
 from mycelium.leases.session import SessionSettings
@@ -31,6 +31,8 @@ def test_d3_renewal_mark_reference_alias_and_waiters_lose_nothing_of_each_other(
         record_external_operation(f"early-{order}")
         with side_effect():
             record_external_operation(f"ref-{order}")
+            # It is on record at once, not only when the call ends.
+            assert here.row(f"r{order[1:]}")["ref"] == f"ref-{order}"
             if fails:
                 raise Boom(order)
         return order
@@ -71,14 +73,6 @@ def test_d3_renewal_mark_reference_alias_and_waiters_lose_nothing_of_each_other(
     here.idle()
 
 
-def claimed_and_lost(world: World, effect_class: str) -> object:
-    kept = world.ledger(session=GRACE)
-    entry = kept.claim("act", (), {"order": "A"}, Binding(effect_class=EffectClass(effect_class)), request_id="r1")
-    kept.record_decision(entry, {"allowed": True, "verdicts": [], "denied_reasons": []})
-    world.lapse(world.session_of("r1"), ago_s=61)
-    return entry
-
-
 def redispatch(world: World, runs: Runs, effect_class: str) -> list[Any]:
     """Thirty-two calls from two processes at once."""
     binding = Binding(effect_class=EffectClass(effect_class))
@@ -102,7 +96,7 @@ def test_d6_all_redispatches_of_a_lost_write_are_blocked_and_a_release_then_work
     here: World, effect_class: str
 ) -> None:
     runs = Runs()
-    lost = claimed_and_lost(here, effect_class)
+    lost(here, effect_class, explicit=False, ago_s=61)
     answers = redispatch(here, runs, effect_class)
     assert {type(answer) for answer in answers} == {LedgerHardBlockError}
     assert {answer.why for answer in answers} == {answers[0].why}
@@ -111,7 +105,6 @@ def test_d6_all_redispatches_of_a_lost_write_are_blocked_and_a_release_then_work
     assert redispatch(here, runs, effect_class) == ["done"] * 32
     assert runs.count == 1
     here.idle()
-    del lost
 
 
 @pytest.mark.parametrize("effect_class", ["read", "idempotent_mutate"])
@@ -119,11 +112,10 @@ def test_d6_one_redispatch_of_what_may_repeat_runs_and_the_others_get_its_result
     here: World, effect_class: str
 ) -> None:
     runs = Runs()
-    lost = claimed_and_lost(here, effect_class)
+    lost(here, effect_class, explicit=False, ago_s=61)
     assert redispatch(here, runs, effect_class) == ["done"] * 32
     assert runs.count == 1
     here.idle()
-    del lost
 
 
 def test_a_completed_row_whose_result_was_not_kept_says_so_to_everybody(here: World) -> None:
