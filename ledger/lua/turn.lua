@@ -67,13 +67,16 @@ for _, verdict in ipairs(verdicts) do reply[#reply + 1] = verdict end
 -- ── claim ──
 local function grant(r, fence)
   local decided = r.mode ~= 'automatic'
+  -- A verdict, a person or a key that let it run again is told with the claim that uses the permission up.
+  local allowed = r.attempts > 0 and redis.call('HGET', row_key(r.id), 'auth')
+  if allowed == '' then allowed = nil end
   r.fence = fence
   r.attempts = r.attempts + 1
   -- A class that marks nothing, or a tool that marks for itself, has its decision with the claim; for all others the decision
   -- comes with the mark, so that a death before it leaves a row that is simply ready again.
-  move(r, decided and 'attempting' or 'claimed', 'claim', {
+  move(r, decided and 'attempting' or 'claimed', allowed or 'claim', {
     fence = fence, session = session, attempts = digits(r.attempts), boundary = 'not_crossed', ended = '0', epoch = epoch,
-    class = r.class, mode = r.mode, again = r.again or nil,
+    class = r.class, mode = r.mode, again = r.again or nil, auth = allowed and '' or nil,
   })
 end
 

@@ -1,7 +1,7 @@
 """An agent as a process of its own, with a ledger in process: one step of three calls, and a place to die.
 
-JSON in the first argument: `url`, `namespace`, `book` (where effects are appended), `calls` (names of its calls),
-`boundary`, `at` (where the last call does something) and `does`: `die` by SIGKILL, `wait` for the lock of `gate`, or
+JSON in the first argument: `url`, `namespace`, `book` (where effects are appended), `calls` (names of its calls), `at`
+(where the last call does something: `asked` or `sent`) and `does`: `die` by SIGKILL, `wait` for the lock of `gate`, or
 `hold` the interpreter for `seconds`. What the calls came to is written to standard output at the end.
 """
 
@@ -13,13 +13,11 @@ import os
 import signal
 import sys
 from collections.abc import Callable
-from contextlib import nullcontext
 from typing import Any
 
 from cases.ledgers import open_ledger
 from chaos.tools import leave_trace, pass_gate
 
-from mycelium.actors.effect import side_effect
 from mycelium.actors.inprocess.decorators import ledger_sync
 from mycelium.leases.errors import MyceliumError
 
@@ -33,28 +31,21 @@ class Agent:
     def run(self) -> list[str]:
         """Make the calls in order; what each came to."""
         with open_ledger(self._told["url"], self._told["namespace"]) as kept:
-            charge = ledger_sync(
-                ledger=kept, effect_class="non_idempotent_mutate", boundary=self._told["boundary"], name="charge"
-            )(self.charge)
+            charge = ledger_sync(ledger=kept, effect_class="non_idempotent_mutate")(self.charge)
             return [self._end_of(charge, name) for name in self._told["calls"]]
 
     def charge(self, order: str) -> str:
-        """An effect, marked as the tool was declared."""
-        self._come_to("begun", order)
-        with side_effect() if self._told["boundary"] == "explicit" else nullcontext():
-            self._come_to("marked", order)
-            leave_trace(self._told["book"], order)
-            self._come_to("sent", order)
+        """An effect, and what the agent was told to do after it."""
+        leave_trace(self._told["book"], order)
+        self._come_to("sent", order)
         return order
 
     def _end_of(self, charge: Callable[..., str], order: str) -> str:
         self._come_to("asked", order)
         try:
-            result = charge(order, request_id=f"charge:{order}")
+            return charge(order, request_id=f"charge:{order}")
         except MyceliumError as error:
-            result = type(error).__name__
-        self._come_to("recorded", order)
-        return result
+            return type(error).__name__
 
     def _come_to(self, point: str, order: str) -> None:
         if (point, order) != (self._told.get("at"), self._told["calls"][-1]):

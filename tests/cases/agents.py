@@ -44,15 +44,20 @@ class Agents:
         self.gates.append(gate)
         return gate
 
-    def start(self, *calls: str, boundary: str = "automatic", **told: Any) -> subprocess.Popen[str]:  # noqa: ANN401 - JSON
+    def start(self, *calls: str, **told: Any) -> subprocess.Popen[str]:  # noqa: ANN401 - JSON
         """Start one that makes these calls."""
-        asked = {"url": self.url, "namespace": self.namespace, "book": self.book, "boundary": boundary, **told}
+        asked = {"url": self.url, "namespace": self.namespace, "book": self.book, **told}
         command = [sys.executable, str(HERE / "agent.py"), json.dumps({**asked, "calls": calls})]
         path = os.pathsep.join([str(HERE.parent), *filter(None, [os.environ.get("PYTHONPATH")])])
         environment = os.environ | {"PYTHONPATH": path}
         process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
         self.processes.append(process)
         return process
+
+    async def sent(self, process: subprocess.Popen[str]) -> None:
+        """Wait until one has had an effect."""
+        await until(lambda: self.effects or process.poll() is not None)
+        assert self.effects, (process.returncode, process.stdout and process.stdout.read())
 
     async def said(self, process: subprocess.Popen[str], within_s: float = 20.0) -> list[str]:
         """What each call of one came to; it has ended by then."""

@@ -26,6 +26,8 @@ from mycelium.ledger.mark import mark_script
 from mycelium.ledger.turn import turn_script
 
 StartProxy = Callable[[str], Awaitable[FaultProxy]]
+PATIENT = SessionSettings(ttl_s=10.0, renew_every_s=0.2, call_timeout_s=1.0, margin_s=1.0)
+"""It outlives what the server is away for, and soon tells again what was not heard."""
 
 
 @pytest.fixture
@@ -110,8 +112,7 @@ async def test_a_mark_that_never_left_leaves_no_doubt(near: tuple[World, FaultPr
             ran.note(order)
         return order
 
-    patient = SessionSettings(ttl_s=10.0, renew_every_s=0.2, call_timeout_s=1.0, margin_s=1.0)
-    act = async_tool(at.ledger(url=proxy.url, session=patient, patience_s=0.3), body, explicit=True)
+    act = async_tool(at.ledger(url=proxy.url, session=PATIENT, patience_s=0.3), body, explicit=True)
     await act("warm", request_id="r0")
     with pytest.raises(BoundaryError):
         await act("A", request_id="r1")
@@ -127,7 +128,7 @@ async def test_a_claim_whose_reply_never_comes_is_given_back(near: tuple[World, 
         ran.note()
         return order
 
-    act = async_tool(at.ledger(url=proxy.url, patience_s=0.3), body)
+    act = async_tool(at.ledger(url=proxy.url, session=PATIENT, patience_s=0.3), body)
     await act("warm", request_id="r0")
     proxy.drop_hang(claim_script.sha.encode())
     with pytest.raises(ServerError):

@@ -1,4 +1,4 @@
-"""Calls of what a holder without a queue needs, claim and decide, for each of their reply words."""
+"""Calls of what a holder without a queue needs, claim, decide and doubt, for each of their reply words."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from kit.claims import claimed, claiming, deciding, version
 from kit.ledger import KINDS, MC, NC, TTL_MS, Ledger, ended
 from kit.script_cases import AUTO, IDEM, KEYED, READ, case
 from mycelium.leases.scripts import Command
+from mycelium.ledger.doubt import doubt_script
 from mycelium.ledger.states import Drift
 
 EXPLICIT_IDEM = "idempotent_mutate-explicit"
@@ -297,3 +298,41 @@ def _decide__corrupt(ledger: Ledger) -> Command:
     fence = claimed(ledger, AUTO).fence
     ledger.edit("HSET", ledger.keys.row("r1"), "boundary", "?")
     return deciding(ledger, "r1", fence)
+
+
+# ── doubt ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def resent(ledger: Ledger) -> None:
+    """Ready to be sent again by its key."""
+    assert ledger.judge("r1", doubted(ledger, KEYED), "resend") == "settled"
+
+
+@case("ledger", "unknown")
+def _doubt__of_what_may_not_be_sent_again(ledger: Ledger) -> Command:
+    resent(ledger)
+    return doubt_script(request_id="r1", expect=version(ledger), error="KeyWindowOver")
+
+
+@case("ledger", "changed", refusal=True)
+def _doubt__not_as_it_was_shown(ledger: Ledger) -> Command:
+    resent(ledger)
+    return doubt_script(request_id="r1", expect="1", error="KeyWindowOver")
+
+
+@case("ledger", "changed", refusal=True)
+def _doubt__of_what_sent_nothing(ledger: Ledger) -> Command:
+    ledger.settle(ended("r1", claimed(ledger, AUTO).fence, "released"))
+    return doubt_script(request_id="r1", expect=version(ledger), error="KeyWindowOver")
+
+
+@case("ledger", "missing", refusal=True)
+def _doubt__missing(ledger: Ledger) -> Command:
+    return doubt_script(request_id="r9", expect="1", error="KeyWindowOver")
+
+
+@case("ledger", "corrupt", refusal=True)
+def _doubt__corrupt(ledger: Ledger) -> Command:
+    resent(ledger)
+    ledger.edit("HDEL", ledger.keys.row("r1"), "class")
+    return doubt_script(request_id="r1", expect=version(ledger), error="KeyWindowOver")

@@ -142,9 +142,10 @@ def _conserved(view: View) -> Iterator[str]:
 
 
 def _places(row: dict[str, str], found: list[str]) -> list[str]:
-    """Where a row stands. One that was claimed past its queue leaves its place there, and whoever pops it drops it."""
+    """Where a row stands. One that was taken past its queue leaves its place there, and whoever pops it drops it."""
     ready, rest = f"ready:{row['tool']}", [place for place in found if not place.startswith("ready:")]
-    if "claim_op" not in row or ready not in found:
+    past_its_queue = "claim_op" in row or any(text.endswith(" unsendable") for text in row.values())
+    if not past_its_queue or ready not in found:
         return found
     return [*rest, *([ready] if row["state"] == State.READY else [])]
 

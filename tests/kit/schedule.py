@@ -10,7 +10,7 @@ import hypothesis.strategies as st
 from hypothesis.stateful import RuleBasedStateMachine
 
 from kit.ledger import KINDS, TTL_MS, Client, Dump, Ledger, settled, steady
-from kit.ledger_world import Attempt, World
+from kit.ledger_world import STEP_MS, WINDOW_MS, Attempt, World
 from mycelium.ledger.states import TERMINAL, Settle
 from mycelium.ledger.sweep import expire_script, promote_script
 from mycelium.ledger.verdict import KnownTool, due_script
@@ -21,6 +21,8 @@ LANES = st.sampled_from([("s1", 0), ("s1", 1), ("s2", 0)])
 IDS = [f"r{number}" for number in range(8)]
 SLOTS, MORE_SLOTS = st.integers(1, 4), st.sampled_from([0, 0, 2])
 SAID = ("completed", "not_executed", "unknown", "resend", "resend")
+WINDOWS = st.sampled_from([0, 5_000, WINDOW_MS - 2 * STEP_MS])
+"""What a tool declares of its provider's memory for keys, the worst delay taken off."""
 GRACES = {"s1": 0, "s2": 0, "p1": TTL_MS}
 """Who holds: two workers, and a process that calls for itself."""
 _namespaces = itertools.count(1)
@@ -184,12 +186,16 @@ class Schedule(RuleBasedStateMachine):
     def die(self, draw: Draw) -> None:
         """One worker's session ends, and is swept."""
         name = draw(st.sampled_from(sorted(GRACES)))
-        for _ in range((TTL_MS + GRACES[name]) // 5000):
-            self.ledger.now_ms += 5000
-            for other in GRACES.keys() - {name}:
-                self.ledger.renew(self.session(other))
+        self.be_silent(name, TTL_MS + GRACES[name])
         if self.expire(name) != "alive":
             self.start(name)
+
+    def be_silent(self, name: str, for_ms: int) -> None:
+        """Time passes, and all but one renew."""
+        for _ in range(for_ms // 5000):
+            self.ledger.now_ms += 5000
+            for other in sorted(GRACES.keys() - {name}):
+                self.ledger.renew(self.session(other))
 
     def promote(self, draw: Draw) -> None:
         self.ledger.run(promote_script(page=100))
@@ -208,11 +214,15 @@ class Schedule(RuleBasedStateMachine):
         request_id = draw(st.sampled_from(asked))
         row = self.ledger.row(request_id)
         said = self.world.verdict(request_id, draw(st.sampled_from(SAID)))
-        asks = int(row.get("asks", "0"))
-        word = self.ledger.run(self.ledger.judging(request_id, row["fence"], said, body=b"7", asks=asks))[0]
+        asks, window_ms = int(row.get("asks", "0")), draw(WINDOWS)
+        command = self.ledger.judging(request_id, row["fence"], said, body=b"7", asks=asks, window_ms=window_ms)
+        word = self.ledger.run(command)[0]
         if row["state"] != "unknown":
             # The identical verdict, recorded before, finds itself; nothing moves either way.
             assert word in {"refused", "settled"}
             assert self.ledger.row(request_id) == row
         elif said != "resend":
             assert word == "settled"
+        elif word == "settled":
+            # E6: inside the window, whatever else there is.
+            assert self.ledger.now_ms - int(row["first"]) < window_ms

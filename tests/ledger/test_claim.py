@@ -6,7 +6,7 @@ import pytest
 
 from kit.claim_cases import doubted, failed
 from kit.claims import claimed, claiming, repairing, seen, version
-from kit.ledger import KINDS, MC, TTL_MS, Ledger, ended
+from kit.ledger import KINDS, MC, TTL_MS, Ledger, Passed, ended
 from kit.ledger_checks import faults
 from kit.script_cases import AUTO, IDEM, KEYED, OWN
 from mycelium.ledger.states import EffectClass
@@ -69,7 +69,7 @@ def test_a_failure_lets_the_window_of_the_key_begin_anew_and_a_doubt_does_not(le
     assert int(ledger.row("r1")["first"]) == ledger.now_ms
     ledger.settle(ended("r1", again.fence, "unknown", boundary=MC))
     ledger.now_ms += 1_000
-    key = {"auth": "key", "window_ms": 5_000, "boundary": MC}
+    key: dict[str, Passed] = {"auth": "key", "window_ms": 5_000, "boundary": MC}
     assert claimed(ledger, KEYED, expect=version(ledger), **key).word == "granted"
     assert int(ledger.row("r1")["first"]) == ledger.now_ms - 1_000
 

@@ -12,11 +12,12 @@ from hypothesis import HealthCheck, settings
 from hypothesis.stateful import initialize, invariant, rule, run_state_machine_as_test
 
 from kit.claims import repairing
-from kit.ledger import connect, settled, steady
-from kit.ledger_world import STEP_MS, WINDOW_MS
+from kit.ledger import TTL_MS, connect, settled, steady
+from kit.ledger_world import STEP_MS
 from kit.operator_cases import burying, releasing
 from kit.repair_cases import FILLED
-from kit.schedule import IDS, TOOLS, Draw, Schedule
+from kit.schedule import IDS, TOOLS, WINDOWS, Draw, Schedule
+from mycelium.ledger.doubt import doubt_script
 from mycelium.ledger.states import HELD, TERMINAL, Drift
 
 SETTINGS = settings(
@@ -30,7 +31,7 @@ POLLS = {"expire_if_lapsed", "promote", "due", "lapse", "repair", "found"}
 """Scripts whose second answer tells that there is nothing left to do."""
 ACTIONS = (
     *("submit", "pass_time", "claim", "mark", "settle_what_is_over", "promote", "ask_what_is_due"),
-    *("drift", "restart", "damage", "mark_dead", "step_the_clock", "lapse"),
+    *("drift", "restart", "damage", "mark_dead", "step_the_clock", "lapse", "doubt"),
     *("work", "settle", "die", "sweep", "judge", "repeat", "take", "decide", "reconcile", "release") * 2,
     *("take_again", "trouble", "send") * 3,
 )
@@ -72,7 +73,7 @@ class Machine(Schedule):
             value=value,
             expect=expect,
             auth=auth,
-            window_ms=WINDOW_MS - 2 * STEP_MS,
+            window_ms=draw(WINDOWS),
         )
         if answer.word in {"granted", "known"}:
             assert self.tools.setdefault(request_id, f"{tool}/{value}") == f"{tool}/{value}"
@@ -81,6 +82,17 @@ class Machine(Schedule):
             assert self.tools[request_id] != f"{tool}/{value}"
         if answer.word != "granted":
             # Whoever is not granted anything has written nothing: not to a held row, and not to any other.
+            assert steady(self.ledger.dump()) == steady(before)
+
+    def doubt(self, draw: Draw) -> None:
+        """What is ready, and may not be sent again, is put where somebody looks after it."""
+        request_id = self.some_row(draw, "ready")
+        if request_id is None:
+            return
+        row, before = self.ledger.row(request_id), self.ledger.dump()
+        word = self.ledger.run(doubt_script(request_id=request_id, expect=row["n"], error="KeyWindowOver"))[0]
+        assert word == ("unknown" if row.get("doubt") == "1" else "changed")
+        if word == "changed":
             assert steady(self.ledger.dump()) == steady(before)
 
     def decide(self, draw: Draw) -> None:
@@ -138,9 +150,13 @@ class Machine(Schedule):
     # ── time, faults and their repair ────────────────────────────────────────────────────────────────────────────────
 
     def lapse(self, draw: Draw) -> None:
+        """A call meets what is held, perhaps when its holder has been silent for a while."""
         request_id = self.some_row(draw, *HELD)
-        if request_id is not None:
-            self.world.lapse(request_id)
+        if request_id is None:
+            return
+        if draw(st.booleans()):
+            self.be_silent(self.ledger.row(request_id)["session"].partition(".")[0], TTL_MS)
+        self.world.lapse(request_id)
 
     def step_the_clock(self, draw: Draw) -> None:
         """The server's clock is set, forwards or back (T2)."""
