@@ -19,7 +19,7 @@ PERMANENT = (
 )
 """Keys that have no TTL by design: bounded by a cap, by the tools declared or by the open jobs; receipts by people."""
 
-OPEN_ONLY = ("row", "args", "held", "session", "effect", "ticket", "aliases")
+OPEN_ONLY = ("row", "args", "held", "session", "share", "ticket", "aliases")
 """Keys that have no TTL while their transition or session is open, and one from the moment it ends."""
 
 ENDED = ("result",)
@@ -103,9 +103,9 @@ class Keyspace:
         """String: the result body, opaque to every script."""
         return f"{self.tag}:result:{request_id}"
 
-    def effect(self, effect_id: str) -> str:
-        """String: the request id of the row that an effect has, where another request id may name it too."""
-        return f"{self.tag}:effect:{effect_id}"
+    def share(self, share: str) -> str:
+        """String: the request id of the row of a dispatch, where another request id may name the same dispatch."""
+        return f"{self.tag}:share:{share}"
 
     def ticket(self, ticket: str) -> str:
         """String: the request id that a dispatch identity was first used for, by which other arguments are noticed."""

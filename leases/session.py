@@ -80,11 +80,12 @@ class SessionSettings:
         renew_every_s: how often the holder renews.
         call_timeout_s: how long one renewal may take.
         margin_s: how much earlier than the server the holder stops trusting itself.
-        grace_s: for how long after its deadline a session whose end nobody saw is not taken for dead: a lapse alone is no
-            evidence of death, and what it held is left alone for so long.
+        grace_s: for how long after its deadline a session whose end nobody saw is not taken for dead: a lapse alone is
+            no evidence of death, and what it held is left alone for so long.
 
     Raises:
-        SettingsError: a time is not positive, grace_s is negative, or ttl_s < 3 × renew_every_s + call_timeout_s + margin_s.
+        SettingsError: a time is not positive, grace_s is negative, or
+            ttl_s < 3 × renew_every_s + call_timeout_s + margin_s.
     """
 
     ttl_s: float = 15.0

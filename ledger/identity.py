@@ -28,12 +28,15 @@ class Identity:
         effect_id: 64 hex digits: the dedupe identity, and the idempotency key that a provider gets.
         ticket: 64 hex digits that name the dispatch whatever its arguments, so that other arguments under it are
             noticed; empty where no dispatch id was given, or a request id was.
+        share: 64 hex digits that name the dispatch with its arguments, so that two request ids of one dispatch are one
+            effect; empty where no dispatch id was given.
         args: canonical arguments.
     """
 
     request_id: str
     effect_id: str
     ticket: str
+    share: str
     args: bytes
 
 
@@ -75,12 +78,12 @@ def identify(  # noqa: PLR0913 - an identity is made of all of it
 ) -> Identity:
     """Name one intended effect.
 
-    With an explicit request id alone, the scope is no part of the identity: the host owns it, and a restarted run meets
-    the same row. With a dispatch id, which is unique only in its scope, the scope takes part, and the request id does
-    not: two request ids of one dispatch are one effect. The derived request id names neither class, agent nor policy:
-    a replay after the tool was declared anew finds its row, and is refused as another effect instead of running as a
-    new one. The namespace is part of the effect id, since it is what a provider is sent: two namespaces that share a
-    provider's account must not be taken for one.
+    With an explicit request id, neither scope nor dispatch is part of the effect: the host owns it, and a restarted
+    run, or a replay under an id that a framework made anew, meets the same row. A dispatch id is unique only in its
+    scope: with it, two request ids of one dispatch and the same arguments share a row. The derived request id names
+    neither class, agent nor policy: a replay after the tool was declared anew finds its row, and is refused as
+    another effect instead of running as a new one. The namespace is part of the effect id, since it is what a
+    provider is sent: two namespaces that share a provider's account must not be taken for one.
 
     Args:
         tool: the tool's name.
@@ -99,10 +102,9 @@ def identify(  # noqa: PLR0913 - an identity is made of all of it
         BadCallError: an id is too long or not text.
     """
     own, ticket = None if request_id is None else _request_id(request_id), ""
-    if own is not None and dispatch_id is None:
-        mode, dispatch, place = "explicit", own, _NO_PLACE
-    else:
-        mode, dispatch, place = "derived", _id("dispatch id", dispatch_id), _place(scope or _NOWHERE)
+    dispatch = _id("dispatch id", dispatch_id)
+    place = _place(scope or _NOWHERE) if dispatch or own is None else _NO_PLACE
+    named = ("derived", dispatch, *place) if own is None else ("explicit", own, *_NO_PLACE)
     if own is None:
         if not (dispatch or place[0] or place[1]):
             what = "The call has no request, dispatch, run or thread id: a retry could not be told from a new call."
@@ -110,7 +112,8 @@ def identify(  # noqa: PLR0913 - an identity is made of all of it
         own = _digest("request", dispatch, *place, tool, args.decode())
         ticket = _digest("ticket", tool, place[1] or place[0], dispatch) if dispatch else ""
     whose = (tool, effect_class, agent_id, policy_version, destination.decode(), args.decode())
-    return Identity(own, _digest("effect", namespace, mode, dispatch, *place, *whose), ticket, args)
+    share = _digest("share", namespace, dispatch, *place, *whose) if dispatch else ""
+    return Identity(own, _digest("effect", namespace, *named, *whose), ticket, share, args)
 
 
 def request_id_from(tool: str, param: str, value: object) -> str:

@@ -150,7 +150,7 @@ async def read_record(store: Store, request_id: str) -> Record:
         next_step = "Check id and namespace. That nothing is on record does not prove that the effect never happened."
         raise JobNotFoundError(what, next_step=next_step)
     try:
-        return _record(request_id, fields, await _aliases(store, request_id) if "linked" in fields else [])
+        return _record(request_id, fields, await _aliases(store, request_id) if "share" in fields else [])
     except (KeyError, ValueError) as broken:
         what = f"The record of {request_id!r} is corrupt: it was not written by this product."
         raise ScriptError(what, next_step="It never runs as it is. Look at the key by hand.") from broken

@@ -57,7 +57,7 @@ class JobItem(NamedTuple):
     id: str
     effect: str
     ticket: str
-    shared: int
+    share: str
     drift: str
     tool: str
     effect_class: str
@@ -133,7 +133,7 @@ class Intent:
             id=self.identity.request_id,
             effect=self.identity.effect_id,
             ticket=self.identity.ticket,
-            shared=int(bool(self.about.dispatch_id)),
+            share=self.identity.share,
             drift=self.drift,
             tool=self.tool,
             effect_class=binding.effect_class,

@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from ...leases.errors import LedgerHardBlockError, ServerError, SessionLostError
 from ...ledger.decision import PREDICATES, Decision, DecisionIntent, DecisionSnapshot
+from ...ledger.identity import Identity
 from ...ledger.turn import Settlement
 from ..context import RUNNING
 from ..effect import BODY_LOOP
@@ -111,8 +112,9 @@ def _decide(call: Prepared, attempt: InlineAttempt) -> Decision | None:
 
 def _check_inside(call: Prepared) -> None:
     # A task that a body left behind is in its context, and no part of it any more once it has ended.
-    around = {attempt.shown.effect_id for attempt in _INSIDE.get() if not attempt.ended}
-    if call.intent.identity.effect_id in around:
+    around = [attempt for attempt in _INSIDE.get() if not attempt.ended]
+    identity = call.intent.identity
+    if any(identity.effect_id == one.shown.effect_id or _same_dispatch(identity, one) for one in around):
         what = f"The call of {call.intent.tool!r} was made from inside itself, and would wait for itself."
         raise LedgerHardBlockError(
             what,
@@ -120,6 +122,10 @@ def _check_inside(call: Prepared) -> None:
             request_id=call.intent.identity.request_id,
             why="inside_itself",
         )
+
+
+def _same_dispatch(identity: Identity, attempt: InlineAttempt) -> bool:
+    return identity.share != "" and identity.share == attempt.intent.identity.share
 
 
 def _check_allowed(attempt: InlineAttempt, decision: Decision) -> None:

@@ -1,7 +1,7 @@
 -- Take one intended effect for this very holder: record it if it is new, run it again if a ruling on it still stands.
--- ARGV  session epoch:digits op client request_id effect ticket shared drift tool effect_class mode again max_attempts max_deaths keep keep_result about asked key boundary expect auth window_ms:int body
+-- ARGV  session epoch:digits op client request_id effect ticket share drift tool effect_class mode again max_attempts max_deaths keep keep_result about asked key boundary expect auth window_ms:int body
 -- REPLY granted known conflict drift corrupt lost epoch
--- WRITES row args result ready unknown held meta states counters events effect ticket aliases
+-- WRITES row args result ready unknown held meta states counters events share ticket aliases
 -- INCLUDE prelude keys record identity
 if redis.call('HGET', meta_key(), 'epoch') ~= epoch then return {'epoch'} end
 local deadline = redis.call('ZSCORE', sessions_key(), session)
@@ -9,7 +9,7 @@ if not deadline or tonumber(deadline) <= now_ms or redis.call('HGET', session_ke
   return {'lost'}
 end
 
-local r, how, other = find(request_id, effect, ticket, shared, drift)
+local r, how, other = find(request_id, effect, ticket, share, drift)
 if not r and how ~= 'missing' then
   if how == 'conflict' or how == 'drift' then count('conflicts') end
   flush()
@@ -104,12 +104,12 @@ if not r then
   if again == '0' then changes.again = again end
   if key ~= '' then changes.key = key end
   if body ~= '' then redis.call('SET', args_key(request_id), body) end
-  name(r, ticket, shared, changes)
+  name(r, ticket, share, changes)
   grant('claim', changes)
   count('submitted')
 elseif may_run() then
   local changes = {fence = next_fence()}
-  if how == 'link' then link(request_id, r) end
+  if how == 'link' then link(request_id, r, effect) end
   -- Whoever allowed a row that is ready, a verdict or a person, is told with the claim that uses it up.
   local allowed = r.state == 'ready' and redis.call('HGET', row_key(r.id), 'auth')
   if allowed == 'verdict' or allowed == 'operator' or allowed == 'key' then auth = allowed end
@@ -132,7 +132,7 @@ elseif may_run() then
   changes.auth = ''
   grant(auth, changes)
 else
-  if how == 'link' then link(request_id, r) end
+  if how == 'link' then link(request_id, r, effect) end
   await(r, client)
   flush()
   return view('known')

@@ -1,7 +1,7 @@
 -- Record what was decided about a claimed transition: it may be attempted, or it is denied and has failed without an effect.
 -- ARGV  session epoch:digits op request_id fence:digits allowed decision boundary
 -- REPLY decided denied before stale lost epoch missing corrupt
--- WRITES row args result unknown held meta states counters events effect ticket aliases
+-- WRITES row args result unknown held meta states counters events share ticket aliases
 -- INCLUDE prelude keys record
 if redis.call('HGET', meta_key(), 'epoch') ~= epoch then return {'epoch'} end
 local deadline = redis.call('ZSCORE', sessions_key(), session)

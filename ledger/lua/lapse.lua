@@ -1,7 +1,7 @@
 -- Take one transition from a holder that has ended, and give it what its class and boundary say.
 -- ARGV  request_id
 -- REPLY taken held grace free missing corrupt
--- WRITES row args result ready unknown held tools meta states counters events effect ticket aliases
+-- WRITES row args result ready unknown held tools meta states counters events share ticket aliases
 -- INCLUDE prelude keys record
 local r, why, canonical = read(request_id)
 if why == 'alias' then r, why = read(canonical) end

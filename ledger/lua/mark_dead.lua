@@ -1,7 +1,7 @@
 -- Take a person's word that the holder of a transition is dead.
 -- ARGV  op request_id by reason presumed_ms:int override
 -- REPLY declared alive over nobody terminal missing corrupt
--- WRITES row args result ready unknown held session tools meta states counters events effect ticket aliases
+-- WRITES row args result ready unknown held session tools meta states counters events share ticket aliases
 -- INCLUDE prelude keys record past
 local r, why, canonical = read(request_id)
 if why == 'alias' then r, why = read(canonical) end

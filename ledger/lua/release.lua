@@ -1,7 +1,7 @@
 -- Record what a person verified of an unknown transition: it happened, or it was not executed. Once.
 -- ARGV  op request_id expect:digits verified by reason presumed_ms:int override body
 -- REPLY released already held lapsed alive open terminal changed missing corrupt
--- WRITES row args result ready unknown meta states counters events effect ticket aliases
+-- WRITES row args result ready unknown meta states counters events share ticket aliases
 -- INCLUDE prelude keys record rerun past
 local r, why, canonical = read(request_id)
 if why == 'alias' then r, why = read(canonical) end

@@ -1,7 +1,7 @@
 -- Fill in what a damaged row lacks with the strictest that it can mean; a row without a state stays as it is.
 -- ARGV  request_id effect_class mode keep:digits keep_result:digits
 -- REPLY repaired whole missing hopeless
--- WRITES row args result ready unknown held tools meta states counters events effect ticket aliases
+-- WRITES row args result ready unknown held tools meta states counters events share ticket aliases
 -- INCLUDE prelude keys record
 local r, why, canonical = read(request_id)
 if why == 'alias' then

@@ -1,23 +1,23 @@
 -- Record intended effects and queue them; the same effect joins, another effect under the same id is refused.
 -- ARGV  op client
--- EACH  job: id effect ticket shared drift tool effect_class mode again max_attempts max_deaths delay_ms keep keep_result about asked body
+-- EACH  job: id effect ticket share drift tool effect_class mode again max_attempts max_deaths delay_ms keep keep_result about asked body
 -- REPLY ok epoch created joined conflict drift corrupt
--- WRITES row args ready delayed meta states counters events effect ticket aliases
+-- WRITES row args ready delayed meta states counters events share ticket aliases
 -- INCLUDE prelude keys record identity
 local epoch = redis.call('HGET', meta_key(), 'epoch')
 if not epoch then return {'epoch'} end
 
 local seen = {}
 
-local function join(id, effect, ticket, shared, drift)
-  local r, how, other = find(id, effect, ticket, shared, drift)
+local function join(id, effect, ticket, share, drift)
+  local r, how, other = find(id, effect, ticket, share, drift)
   if not r then
     if how == 'conflict' or how == 'drift' then count('conflicts') end
     return how, other
   end
   -- The reply to the submit that made this row was lost: the answer stays `created`.
   if r.op == op and how == 'same' and not seen[id] then return 'created', r end
-  if how == 'link' then link(id, r) end
+  if how == 'link' then link(id, r, effect) end
   -- What was claimed in process and is asked for as a job is one from here on: when it is ready, a worker may have it.
   if r.queued == '0' and not TERMINAL[r.state] then
     r.queued = '1'
@@ -34,9 +34,9 @@ end
 
 local reply = {'ok'}
 local queued = {}
-for id, effect, ticket, shared, drift, tool, effect_class, mode, again, max_attempts, max_deaths, delay_ms, keep,
+for id, effect, ticket, share, drift, tool, effect_class, mode, again, max_attempts, max_deaths, delay_ms, keep,
   keep_result, about, asked, body in each(job) do
-  local word, r = join(id, effect, ticket, shared, drift)
+  local word, r = join(id, effect, ticket, share, drift)
   if word == 'missing' then
     word = 'created'
     r = {id = id, n = 0, fence = '0', keep = keep, waiters = client, effect = effect}
@@ -52,7 +52,7 @@ for id, effect, ticket, shared, drift, tool, effect_class, mode, again, max_atte
     if about ~= '' then changes.about = about end
     if asked == '1' then changes.asked = asked end
     if again == '0' then changes.again = again end
-    name(r, ticket, shared, changes)
+    name(r, ticket, share, changes)
     move(r, later and 'delayed' or 'ready', 'submit', changes)
     count('submitted')
     if later then

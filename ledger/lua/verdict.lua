@@ -13,7 +13,9 @@ if r.state ~= 'unknown' or r.fence ~= fence then
 end
 -- E6: only a keyed class is sent again by itself, with the same key, inside the window that the tool declares.
 local resend = said == 'resend'
-local young = r.first and now_ms - tonumber(r.first) < window_ms
+-- A first dispatch in the future says that the clock was set back, and by how much nobody knows.
+local age_ms = r.first and now_ms - tonumber(r.first)
+local young = age_ms and age_ms >= 0 and age_ms < window_ms
 if resend and not (r.class == 'keyed_mutate' and young and r.attempts < r.max_attempts) then
   return {'window', r.state}
 end

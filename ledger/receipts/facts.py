@@ -10,7 +10,7 @@ from ...leases.store import Store
 from ..past import PastWord, read_past
 from ..record import Entry, Record, read_body, read_record
 from ..replies import text
-from ..states import TERMINAL, Boundary, State
+from ..states import HELD, TERMINAL, Boundary, State
 from .receipt import Receipt, ReceiptKind, receipt_id_of
 
 SETTLED = TERMINAL | {State.UNKNOWN}
@@ -60,7 +60,12 @@ async def read_row(store: Store, request_id: str) -> Row:
 
 def is_told(what: str, why: str) -> bool:
     """Tell whether a move has a receipt."""
-    return what in SETTLED or (why == RELEASE and what != NOTE)
+    return what in SETTLED or _is_release(what, why)
+
+
+def _is_release(what: str, why: str) -> bool:
+    # The claim that uses a release up is told with the same word.
+    return why == RELEASE and what != NOTE and what not in HELD
 
 
 def receipts_of(row: Row) -> list[Receipt]:
@@ -93,7 +98,7 @@ def receipts_at(row: Row, entry: Entry) -> list[Receipt]:
     found: list[Receipt] = []
     current = _is_current(row.record, entry)
     digest = row.result_sha256 if current else ""
-    if entry.why == RELEASE and entry.what != NOTE:
+    if _is_release(entry.what, entry.why):
         by, reason = _releaser(row, entry)
         completed = entry.what == State.COMPLETED
         boundary = Boundary.CROSSED if completed else Boundary.NOT_CROSSED

@@ -63,7 +63,7 @@ def claiming(
         request_id=item.id,
         effect=item.effect,
         ticket=item.ticket,
-        shared=item.shared,
+        share=item.share,
         drift=item.drift,
         tool=item.tool,
         effect_class=item.effect_class,

@@ -90,7 +90,7 @@ def _sort_in(view: View, kind: str, rest: str, value: Reply) -> None:
         view.owners[f"row:{rest}"] = value["alias"]
     elif kind in shelves:
         shelves[kind][rest] = value
-    if kind in {"effect", "ticket"}:
+    if kind in {"share", "ticket"}:
         view.owners[f"{kind}:{rest}"] = value
     if kind in {"ready", "held", "delayed", "unknown"}:
         # Those of sorted sets come with their scores.

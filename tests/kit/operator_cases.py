@@ -65,9 +65,9 @@ def graced(ledger: Ledger, grace_ms: int = 60_000) -> str:
 
 def aliased(ledger: Ledger, other: str, request_id: str = "r1") -> None:
     """Let another request id name the row."""
-    ledger.edit("HSET", ledger.keys.row(other), "alias", request_id)
+    ledger.edit("HSET", ledger.keys.row(other), "alias", request_id, "effect", "e")
     ledger.edit("SADD", ledger.keys.aliases(request_id), other)
-    ledger.edit("HSET", ledger.keys.row(request_id), "linked", "1")
+    ledger.edit("HSET", ledger.keys.row(request_id), "share", "0" * 64)
 
 
 # ── release ──────────────────────────────────────────────────────────────────────────────────────────────────────────

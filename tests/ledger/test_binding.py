@@ -190,9 +190,7 @@ def test_only_a_keyed_write_with_a_window_is_sent_again_by_its_key() -> None:
         ({"effect_class": ONCE, **KEY, "propagate_effect_id_as_provider_key": False}, False),
     ],
 )
-def test_the_effect_id_is_sent_as_key_where_there_is_a_parameter_for_it(
-    facts: dict[str, Any], *, sends: bool
-) -> None:
+def test_the_effect_id_is_sent_as_key_where_there_is_a_parameter_for_it(facts: dict[str, Any], *, sends: bool) -> None:
     assert Binding(**facts).propagate_effect_id_as_provider_key is sends
 
 

@@ -77,7 +77,7 @@ def test_a_failure_lets_the_window_of_the_key_begin_anew_and_a_doubt_does_not(le
 def test_what_names_a_row_lives_and_goes_with_it(ledger: Ledger) -> None:
     fence = claimed(ledger, KEYED, None, dispatch_id="d1", boundary=MC)
     claimed(ledger, KEYED, "r2", dispatch_id="d1")
-    names = ("row", "effect", "ticket", "aliases")
+    names = ("row", "share", "ticket", "aliases")
 
     def mortal() -> set[bool]:
         return {key.mortal for name, key in ledger.dump().items() if name.partition(":")[0] in names}

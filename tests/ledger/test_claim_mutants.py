@@ -196,12 +196,12 @@ DESIGNS: dict[str, Design] = {
         "Q4",
     ),
     "a claim joins another effect": (
-        script("claim", "if r.effect ~= effect then return nil, 'conflict', r end", ""),
+        script("claim", "if named ~= effect then return nil, 'conflict', r end", ""),
         named_for_two_effects,
         "K3",
     ),
     "a submit joins another effect": (
-        script("submit", "if r.effect ~= effect then return nil, 'conflict', r end", ""),
+        script("submit", "if named ~= effect then return nil, 'conflict', r end", ""),
         queued_for_two_effects,
         "K3",
     ),

@@ -39,9 +39,10 @@ def test_an_identity_never_changes(vector: dict[str, Any]) -> None:
     assert identity.effect_id == vector["effect_id"] == sha256(vector["effect_preimage"])
     assert identity.request_id == vector["request_id"]
     assert identity.ticket == vector["ticket"]
-    for name in ("request", "ticket"):
+    assert identity.share == vector["share"]
+    for name in ("request", "ticket", "share"):
         if f"{name}_preimage" in vector:
-            assert sha256(vector[f"{name}_preimage"]) == vector["request_id" if name == "request" else "ticket"]
+            assert sha256(vector[f"{name}_preimage"]) == vector["request_id" if name == "request" else name]
 
 
 def test_the_vectors_are_of_this_version() -> None:
@@ -77,24 +78,30 @@ def test_the_host_owns_an_explicit_id_whatever_the_scope() -> None:
     assert told.effect_id != derived.effect_id
 
 
-def test_two_explicit_ids_are_two_effects_unless_they_name_one_dispatch() -> None:
-    assert named(request_id="one").effect_id != named(request_id="two").effect_id
+def test_two_explicit_ids_are_two_effects_that_share_a_row_if_they_name_one_dispatch() -> None:
     one = named(request_id="one", dispatch_id="call_1", scope=RUN)
     two = named(request_id="two", dispatch_id="call_1", scope=RUN)
-    assert one.effect_id == two.effect_id == named(dispatch_id="call_1", scope=RUN).effect_id
+    assert one.effect_id != two.effect_id
+    assert one.share == two.share == named(dispatch_id="call_1", scope=RUN).share
     assert (one.request_id, two.request_id, one.ticket) == ("one", "two", "")
+    assert named(request_id="one").share == ""
+
+
+def test_an_explicit_id_means_the_same_whatever_dispatch_it_comes_with() -> None:
+    alone = named(request_id="one").effect_id
+    for dispatch_id, scope in (("call_1", RUN), ("call_2", RUN), ("call_1", Scope(run_id="run-8"))):
+        assert named(request_id="one", dispatch_id=dispatch_id, scope=scope).effect_id == alone
 
 
 def test_a_dispatch_is_known_only_in_its_scope() -> None:
     one = named(request_id="one", dispatch_id="call_1", scope=RUN)
     for scope in (None, Scope(run_id="run-8", step=3), Scope(thread_id="run-7", step=3)):
-        assert named(request_id="one", dispatch_id="call_1", scope=scope).effect_id != one.effect_id
-    assert named(b'{"a":1}', request_id="one", dispatch_id="call_1", scope=RUN).effect_id != one.effect_id
+        assert named(request_id="one", dispatch_id="call_1", scope=scope).share != one.share
+    assert named(b'{"a":1}', request_id="one", dispatch_id="call_1", scope=RUN).share != one.share
 
 
 def test_a_dispatch_id_is_no_request_id() -> None:
     assert named(request_id="x").effect_id != named(dispatch_id="x").effect_id
-    assert named(request_id="x").effect_id != named(request_id="x", dispatch_id="x").effect_id
 
 
 def test_a_request_id_can_come_from_an_argument() -> None:

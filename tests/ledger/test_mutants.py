@@ -273,7 +273,7 @@ DESIGNS: dict[str, Design] = {
         "L4",
     ),
     "M10 the window of the key is not checked": (
-        script("verdict", "now_ms - tonumber(r.first) < window_ms", "true"),
+        script("verdict", "age_ms >= 0 and age_ms < window_ms", "true"),
         resent_too_late,
         "E1",
     ),

@@ -13,7 +13,7 @@ local function unknown_key(tool) return tag .. ':unknown:' .. tool end
 local function row_key(id) return tag .. ':row:' .. id end
 local function args_key(id) return tag .. ':args:' .. id end
 local function result_key(id) return tag .. ':result:' .. id end
-local function effect_key(id) return tag .. ':effect:' .. id end
+local function share_key(id) return tag .. ':share:' .. id end
 local function ticket_key(id) return tag .. ':ticket:' .. id end
 local function aliases_key(id) return tag .. ':aliases:' .. id end
 local function receipts_key() return tag .. ':receipts' end

@@ -1,24 +1,26 @@
 -- Which row a call means, and how a new row comes to be. `find` only reads; `link` and `create` write.
 
--- Answers the row and how it was found: `same` under its own id, `joined` under another request id that the effect already has.
--- Or no row and why: `missing`, `corrupt`; or `conflict` and `drift` with the row that stands against the call.
-local function find(id, effect, ticket, shared, drift)
+-- Answers the row and how it was found: `same` under its own id, `joined` under another request id that joined it before, `link`
+-- under one that names the same dispatch. Or no row and why: `missing`, `corrupt`; or `conflict` and `drift` with the row that
+-- stands against the call.
+local function find(id, effect, ticket, share, drift)
   local r, why, canonical = read(id)
-  local how = 'same'
+  local how, named = 'same', r and r.effect
   if why == 'alias' then
+    -- What the other id names is its own: the same dispatch under it with other arguments is another effect.
+    named = redis.call('HGET', row_key(id), 'effect')
     r, why = read(canonical)
     how = 'joined'
   end
   if r then
-    if r.effect ~= effect then return nil, 'conflict', r end
+    if named ~= effect then return nil, 'conflict', r end
     return r, how
   end
   if why ~= 'missing' then return nil, why end
-  -- Another request id may have named the effect before.
-  local known = shared == '1' and redis.call('GET', effect_key(effect))
+  local known = share ~= '' and redis.call('GET', share_key(share))
   if known then
     r, why = read(known)
-    if r and r.effect == effect then return r, 'link' end
+    if r and r.share == share then return r, 'link' end
     if why == 'corrupt' then return nil, why end
   end
   -- The same dispatch with other arguments is no retry of the first one.
@@ -30,9 +32,9 @@ local function find(id, effect, ticket, shared, drift)
   return nil, 'missing'
 end
 
--- Lets a request id name the row that its effect has already.
-local function link(id, r)
-  redis.call('HSET', row_key(id), 'alias', r.id)
+-- Lets a request id name the row that its dispatch has already.
+local function link(id, r, effect)
+  redis.call('HSET', row_key(id), 'alias', r.id, 'effect', effect)
   redis.call('SADD', aliases_key(r.id), id)
   local left_ms = redis.call('PTTL', row_key(r.id))
   if left_ms > 0 then
@@ -43,12 +45,12 @@ local function link(id, r)
   count('aliased')
 end
 
--- Names a new row by its effect and its ticket, where another call may come to it by them.
-local function name(r, ticket, shared, changes)
-  if shared ~= '1' then return end
-  r.linked = '1'
-  changes.linked = '1'
-  redis.call('SET', effect_key(r.effect), r.id)
+-- Names a new row by its dispatch and its ticket, where another call may come to it by them.
+local function name(r, ticket, share, changes)
+  if share == '' then return end
+  r.share = share
+  changes.share = share
+  redis.call('SET', share_key(share), r.id)
   if ticket == '' then return end
   changes.ticket = ticket
   redis.call('SET', ticket_key(ticket), r.id)

@@ -3,7 +3,7 @@
 local FIELDS = {
   'state', 'fence', 'tool', 'class', 'mode', 'boundary', 'session', 'n', 'attempts', 'fails', 'deaths',
   'max_attempts', 'max_deaths', 'keep', 'keep_result', 'waiters', 'effect', 'op', 'first', 'epoch', 'doubt', 'again',
-  'queued', 'linked',
+  'queued', 'share',
 }
 local TERMINAL = {completed = true, failed = true, cancelled = true, dead = true}
 local HELD = {claimed = true, attempting = true}
@@ -62,7 +62,7 @@ end
 
 -- What names a row beside its own key goes when the row goes.
 local function let_go(r)
-  redis.call('PEXPIRE', effect_key(r.effect), r.keep)
+  redis.call('PEXPIRE', share_key(r.share), r.keep)
   local ticket = redis.call('HGET', row_key(r.id), 'ticket')
   if ticket then redis.call('PEXPIRE', ticket_key(ticket), r.keep) end
   for _, alias in ipairs(redis.call('SMEMBERS', aliases_key(r.id))) do redis.call('PEXPIRE', row_key(alias), r.keep) end
@@ -73,8 +73,8 @@ end
 local function hold_on(r)
   redis.call('PERSIST', row_key(r.id))
   redis.call('PERSIST', args_key(r.id))
-  if r.linked ~= '1' then return end
-  redis.call('PERSIST', effect_key(r.effect))
+  if not r.share then return end
+  redis.call('PERSIST', share_key(r.share))
   local ticket = redis.call('HGET', row_key(r.id), 'ticket')
   if ticket then redis.call('PERSIST', ticket_key(ticket)) end
   for _, alias in ipairs(redis.call('SMEMBERS', aliases_key(r.id))) do redis.call('PERSIST', row_key(alias)) end
@@ -101,7 +101,7 @@ local function move(r, to, why, changes)
   if TERMINAL[from] and not TERMINAL[to] then hold_on(r) end
   if TERMINAL[to] then
     redis.call('PEXPIRE', row_key(r.id), r.keep)
-    if r.linked == '1' then let_go(r) end
+    if r.share then let_go(r) end
     if to == 'completed' then
       spent[#spent + 1] = args_key(r.id)
     else
