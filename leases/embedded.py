@@ -17,6 +17,7 @@ import threading
 from typing import TYPE_CHECKING, Self, TypedDict, TypeVar, Unpack
 
 from .errors import ServerUnavailableError, SettingsError
+from .off_loop import off_loop
 from .server_binary import ServerBinary, find_server_binary
 from .server_config import Durability, choose_url, config_text, default_data_dir
 from .server_directory import ServerDirectory
@@ -196,7 +197,7 @@ class EmbeddedServer:
 
     async def stop_async(self, grace_s: float = STOP_GRACE_S) -> None:
         """`stop` without blocking the loop."""
-        await asyncio.to_thread(self.stop, grace_s)
+        await off_loop(lambda: self.stop(grace_s))
 
     def kill(self) -> None:
         """SIGKILL, for fault tests. The directory stays ours: `restart` or `stop` comes next.

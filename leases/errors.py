@@ -42,6 +42,18 @@ class ReplyLostError(ServerError):
     """A command was sent and its reply never came: it ran zero, one or more times (S1)."""
 
 
+class OutcomeUnrecordedError(ServerError):
+    """A body ran, and how it ended could not be recorded yet. It will not run twice by guess.
+
+    Attributes:
+        result: what the body returned.
+    """
+
+    def __init__(self, what: str, *, next_step: str, result: object) -> None:
+        self.result = result
+        super().__init__(what, next_step=next_step)
+
+
 class ServerUnfitError(ServerError):
     """The server answers, but may not hold a ledger: a replica, an evicting policy, a version too old."""
 
@@ -178,6 +190,10 @@ class LedgerHardBlockError(LedgerError):
         self.request_id = request_id
         self.why = why
         super().__init__(what, next_step=next_step, state=state)
+
+
+class LedgerDeniedError(LedgerHardBlockError):
+    """A registered predicate denied the call. Its body did not run, and the denial is recorded."""
 
 
 class LedgerSoftBlockError(LedgerHardBlockError):

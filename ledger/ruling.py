@@ -105,8 +105,8 @@ class Why(StrEnum):
     )
     MANUAL = (
         "manual",
-        "It failed without an effect, and its declaration leaves a retry to a person.",
-        "No effect exists: once the cause is mended, give the call a new request id.",
+        "It is recorded as failed without an effect, and its class is not retried by itself.",
+        "Make sure that there is no effect, mend the cause, and give the call a new request id.",
     )
     NEVER = (
         "never",

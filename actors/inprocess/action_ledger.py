@@ -11,10 +11,13 @@ from concurrent.futures import Future
 from dataclasses import replace
 from threading import RLock, Thread
 from types import TracebackType
-from typing import Self, Unpack
+from typing import Any, Self, Unpack, cast
 from weakref import WeakSet
 
-from ...leases.errors import MissingRequestIdentityError
+import pydantic
+
+from ...leases.errors import MissingRequestIdentityError, ToolDeclarationError
+from ...leases.keys import Keyspace
 from ...ledger.authorize import OperatorAuthorizer
 from ...ledger.binding import Binding
 from ...ledger.canon import canonical
@@ -42,7 +45,7 @@ class ActionLedger:
 
     Args:
         url: the server, as for `connect`; None: the environment's `MYCELIUM_URL`, else the embedded server.
-        namespace: the namespace of every key.
+        namespace: the namespace of every key; None: the environment's `MYCELIUM_NAMESPACE`, else `mycelium`.
         settings: see `LedgerSettings`.
         reconciler: the adapter that is asked about every call of this ledger whose tool names none.
         operator_authorizer: asked about every release and declaration of death before the store is; None: nobody is.
@@ -57,7 +60,7 @@ class ActionLedger:
         self,
         url: str | None = None,
         *,
-        namespace: str = "mycelium",
+        namespace: str | None = None,
         settings: LedgerSettings | None = None,
         reconciler: Adapter | None = None,
         operator_authorizer: OperatorAuthorizer | None = None,
@@ -65,7 +68,7 @@ class ActionLedger:
         self.settings = settings or LedgerSettings()
         self.reconciler = reconciler
         self._url = url
-        self._namespace = namespace
+        self._namespace = Keyspace(namespace or os.environ.get("MYCELIUM_NAMESPACE") or "mycelium").namespace
         self._lock = RLock()
         self._engine: Engine | None = None
         self._inherited: list[Engine] = []
@@ -141,6 +144,9 @@ class ActionLedger:
         Raises:
             BadCallError: something about it is wrong; nothing was asked.
         """
+        if not isinstance(cast("object", binding), Binding):
+            what = f"The call of {tool!r} comes with a {type(binding).__name__} where its declared facts are due."
+            raise ToolDeclarationError(what, next_step="Nothing was asked. Pass Binding(effect_class=…).")
         values: dict[str, object] = dict(kwargs)
         rest = {name: value for name, value in values.items() if name != binding.key_param}
         body = canonical({"args": args, "kwargs": rest}, max_bytes=self.settings.max_args_bytes)
@@ -157,6 +163,7 @@ class ActionLedger:
         decided: bool,
         drift: Drift | None = None,
         defer_unknown: bool = False,
+        returns: pydantic.TypeAdapter[Any] | None = None,
     ) -> Prepared:
         """Name one checked call.
 
@@ -182,6 +189,7 @@ class ActionLedger:
             defer_unknown=defer_unknown,
             decided=decided,
             poll_timeout_s=self.settings.poll_timeout_s,
+            returns=returns,
         )
 
     def derive_request_id(

@@ -31,15 +31,18 @@ class Asking:
         self._timeout_s = settings.reconcile_timeout_s
         self._rules = ResolveSettings(presumed_dead_s=settings.session.ttl_s + settings.session.grace_s)
 
-    async def settle(self, call: Prepared, shown: Shown) -> bool:
-        """Ask, and record what may be concluded; True: the row has moved.
+    async def settle(self, call: Prepared, shown: Shown) -> tuple[bool, str]:
+        """Ask, and record what may be concluded.
+
+        Returns:
+            Whether the row has moved; and where it has not, why the provider could not say.
 
         Raises:
             ServerError: the store could not be asked.
         """
         adapter, binding = call.reconciler, call.intent.binding
         if adapter is None:
-            return False
+            return False, ""
         doubt = _doubt(call, shown)
         verdict = await self._ask(adapter, _lookup(call, shown))
         tool = AskedTool(adapter.lag_s, binding.timeout_s, None)
@@ -54,7 +57,10 @@ class Asking:
             ask_again_s=conclusion.ask_again_s,
         )
         # Whoever was quicker has settled it: it is looked at again, and its winner is waited for.
-        return reply is VerdictReply.REFUSED or (reply is VerdictReply.SETTLED and conclusion.said is not Said.UNKNOWN)
+        if reply is VerdictReply.REFUSED or (reply is VerdictReply.SETTLED and conclusion.said is not Said.UNKNOWN):
+            return True, ""
+        later = f"; it may be asked again in {conclusion.ask_again_s:.0f} s" if conclusion.ask_again_s >= 1 else ""
+        return False, conclusion.evidence + later
 
     async def _ask(self, adapter: Adapter, lookup: Lookup) -> Verdict:
         try:
@@ -122,7 +128,8 @@ def _doubt(call: Prepared, shown: Shown) -> Doubt:
 
 def _lookup(call: Prepared, shown: Shown) -> Lookup:
     binding = call.intent.binding
-    sent = shown.key or (shown.effect_id if binding.propagate_effect_id_as_provider_key else "")
+    own = binding.key_param is not None and not binding.propagate_effect_id_as_provider_key
+    sent = shown.key or ("" if own else shown.effect_id)
     return Lookup(
         request_id=shown.request_id,
         effect_id=shown.effect_id,

@@ -9,7 +9,13 @@ from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from typing import TypeVar
 
-from ...leases.errors import LedgerHardBlockError, ServerError, SessionLostError
+from ...leases.errors import (
+    LedgerDeniedError,
+    LedgerHardBlockError,
+    OutcomeUnrecordedError,
+    ServerError,
+    SessionLostError,
+)
 from ...ledger.decision import PREDICATES, Decision, DecisionIntent, DecisionSnapshot
 from ...ledger.identity import Identity
 from ...ledger.turn import Settlement
@@ -19,6 +25,7 @@ from .attempt import InlineAttempt
 from .engine import Engine
 from .prepared import Prepared, Returned
 from .settling import completed, failed, out_of_window, unstarted
+from .unmarked import warn_if_unmarked
 
 log = logging.getLogger(__name__)
 _R = TypeVar("_R")
@@ -31,15 +38,16 @@ def run_here(engine: Engine, call: Prepared, body: Callable[[dict[str, object]],
     """Run one call of a plain function.
 
     Returns:
-        What the body returned, or the stored result as a JSON value.
+        What the body returned, or the stored result as the function declares it.
 
     Raises:
+        OutcomeUnrecordedError: the body ran, and its outcome could not be recorded yet.
         MyceliumError: as `Gatekeeper.begin`; or the body's own exception, which nothing of the store's ever hides.
     """
     _check_inside(call)
     begun = engine.begin(call)
     if isinstance(begun, Returned):
-        return begun.value()
+        return call.stored(begun)
     try:
         if (decision := _decide(call, begun)) is not None:
             engine.run(lambda: engine.service.decide(begun, decision))
@@ -57,7 +65,11 @@ def run_here(engine: Engine, call: Prepared, body: Callable[[dict[str, object]],
         _record_here(engine, begun, failed(begun, error))
         raise
     begun.end()
-    engine.settle(begun, completed(begun, value, max_bytes=max_bytes))
+    warn_if_unmarked(call.intent, begun.came_to)
+    try:
+        engine.settle(begun, completed(begun, value, max_bytes=max_bytes))
+    except ServerError as away:
+        raise _unrecorded(begun, value) from away
     return value
 
 
@@ -68,7 +80,7 @@ async def run_here_async(
     _check_inside(call)
     begun = await engine.begin_async(call)
     if isinstance(begun, Returned):
-        return begun.value()
+        return call.stored(begun)
     try:
         if (decision := _decide(call, begun)) is not None:
             await engine.await_(lambda: engine.service.decide(begun, decision))
@@ -86,8 +98,21 @@ async def run_here_async(
         await _record_async(engine, begun, failed(begun, error), error)
         raise
     begun.end()
-    await engine.settle_async(begun, completed(begun, value, max_bytes=max_bytes))
+    warn_if_unmarked(call.intent, begun.came_to)
+    try:
+        await engine.settle_async(begun, completed(begun, value, max_bytes=max_bytes))
+    except ServerError as away:
+        raise _unrecorded(begun, value) from away
     return value
+
+
+def _unrecorded(attempt: InlineAttempt, value: object) -> OutcomeUnrecordedError:
+    what = f"The body of {attempt.shown.request_id!r} ran and returned, and its outcome could not be recorded yet."
+    next_step = (
+        "It is told again while this process lives. Call again with the same request id when the server answers: you "
+        "get the result, or hear that it is unknown; it does not run twice. What it returned is in `result`."
+    )
+    return OutcomeUnrecordedError(what, next_step=next_step, result=value)
 
 
 def decide_on(call: Prepared, attempt: InlineAttempt) -> Decision:
@@ -132,17 +157,14 @@ def _check_allowed(attempt: InlineAttempt, decision: Decision) -> None:
     if decision.allowed:
         return
     what = f"{attempt.shown.request_id!r} was denied: {'; '.join(decision.denied_reasons)}."
-    raise _DeniedError(
+    raise LedgerDeniedError(
         what,
-        next_step="Its body did not run, and the denial is recorded. Change what is wrong before you call again.",
+        next_step="Its body did not run, and the denial is recorded. Change what is wrong; where its class lets a failure "
+        "run again, call again, else with a new request id.",
         state="failed",
         request_id=attempt.shown.request_id,
         why="denied",
     )
-
-
-class _DeniedError(LedgerHardBlockError):
-    """Denied: the decision has settled the row already."""
 
 
 class _LateError(LedgerHardBlockError):
@@ -163,19 +185,18 @@ def _check_trust(attempt: InlineAttempt) -> None:
 def _before(attempt: InlineAttempt, error: BaseException) -> Settlement | None:
     """How an attempt ends whose body never began."""
     attempt.end()
-    if isinstance(error, _DeniedError):
+    if isinstance(error, LedgerDeniedError):
         return None
     if isinstance(error, _LateError):
         return out_of_window(attempt)
-    if isinstance(error, (ServerError, SessionLostError)) or not isinstance(error, Exception):
-        return unstarted(attempt)
-    # A predicate that raised: nothing was sent.
-    return failed(attempt, error)
+    # Whatever raised, a predicate's own fault included: nothing was sent and nothing was decided, so it is given back.
+    return unstarted(attempt)
 
 
 def _values(call: Prepared, attempt: InlineAttempt) -> dict[str, object]:
     param = call.intent.binding.key_param
-    if param is None or not attempt.key or param in call.values:
+    filled = call.intent.binding.propagate_effect_id_as_provider_key or attempt.shown.key
+    if param is None or not filled or param in call.values:
         return call.values
     return {**call.values, param: attempt.key}
 

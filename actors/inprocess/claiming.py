@@ -55,9 +55,8 @@ class Claimer:
 
     def attempt(self, call: Prepared, shown: Shown, session: Session) -> InlineAttempt:
         """The attempt that a claim granted."""
-        key = call.key or shown.key
-        if not key and call.intent.binding.propagate_effect_id_as_provider_key:
-            key = shown.effect_id
+        # As on a worker: where the caller chose no key, the effect id is the one that a body may send by itself.
+        key = call.key or shown.key or shown.effect_id
         return InlineAttempt(self._store, call.intent, shown, session, key, self.settler.pick_up)
 
     async def _whole(self, call: Prepared, session: Session, stand: Stand) -> Claimed:

@@ -73,7 +73,7 @@ class _Round:
         self._call = call
         self._stand = Stand()
         self._pause_s = _FIRST_PAUSE_S
-        self._asked_about = ""
+        self._asked_about = self._said = ""
         self._taken = ""
         self._repaired = False
         timeout_s = call.poll_timeout_s
@@ -114,7 +114,9 @@ class _Round:
         if ruling.gate is Gate.RETURN:
             return Returned(await read_outcome(store, shown.request_id))
         if ruling.gate is Gate.POLL:
-            await self._wait(shown, ruling)
+            # What its provider can tell need not be waited for, whoever may still be at it.
+            if not await self._ask(shown):
+                await self._wait(shown, ruling)
         elif ruling.gate in _RUNS and not (ruling.gate is Gate.SOFT_BLOCK and self._call.defer_unknown):
             await self._take(shown, ruling)
         elif not await self._ask(shown):
@@ -161,10 +163,12 @@ class _Round:
 
     async def _ask(self, shown: Shown) -> bool:
         """Ask the provider about this very attempt, once; True: something was learnt, or somebody else was quicker."""
-        if self._call.reconciler is None or shown.state is not State.UNKNOWN or self._asked_about == shown.fence:
+        asked = f"{shown.fence} {self._liveness(shown)}"
+        if self._call.reconciler is None or shown.state is not State.UNKNOWN or self._asked_about == asked:
             return False
-        self._asked_about = shown.fence
-        return await self._gatekeeper.asking.settle(self._call, shown)
+        self._asked_about = asked
+        moved, self._said = await self._gatekeeper.asking.settle(self._call, shown)
+        return moved
 
     async def _wait(self, shown: Shown, ruling: Ruling) -> None:
         loop_s = asyncio.get_running_loop().time()
@@ -179,11 +183,11 @@ class _Round:
 
     def _block(self, shown: Shown, ruling: Ruling) -> MyceliumError:
         ref = f" The provider's handle is {shown.ref!r}." if shown.ref else ""
-        what = f"{shown.request_id!r} may not run again: {ruling.why.what}{ref}"
+        said = f" Its provider was asked just now: {self._said}." if self._said else ""
+        what = f"{shown.request_id!r} may not run again: {ruling.why.what}{ref}{said}"
+        see = f"{ruling.why.next_step} `mycelium transitions show {shown.request_id}` tells more."
         kind = LedgerSoftBlockError if ruling.gate is Gate.SOFT_BLOCK else LedgerHardBlockError
-        return kind(
-            what, state=shown.state, next_step=ruling.why.next_step, request_id=shown.request_id, why=ruling.why.value
-        )
+        return kind(what, state=shown.state, next_step=see, request_id=shown.request_id, why=ruling.why.value)
 
 
 def _view(shown: Shown) -> RowView:

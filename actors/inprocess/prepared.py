@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from typing import Any
 
-from ...leases.errors import OutcomeError
-from ...ledger.states import State
+import pydantic
+
 from ...ledger.submit import Intent
 from ...reconcilers.protocol import Adapter
 from ..outcome import Outcome
@@ -24,6 +25,7 @@ class Prepared:
         defer_unknown: whether a read whose outcome is unknown is refused instead of run again.
         decided: whether its decision comes with the claim; else `decide` is called for it.
         poll_timeout_s: how long another holder is waited for; None: for ever.
+        returns: reads a stored result back as what the function declares to return; None: it declares nothing.
     """
 
     intent: Intent
@@ -32,6 +34,7 @@ class Prepared:
     defer_unknown: bool = False
     decided: bool = True
     poll_timeout_s: float | None = None
+    returns: pydantic.TypeAdapter[Any] | None = None
 
     def __repr__(self) -> str:
         # Arguments may be secrets of the caller's, and a repr ends up in logs.
@@ -42,6 +45,20 @@ class Prepared:
         """The provider's key that the caller chose; empty: none."""
         param = self.intent.binding.key_param
         return str(self.values.get(param) or "") if param is not None else ""
+
+    def stored(self, returned: Returned) -> Any:  # noqa: ANN401 - what the function declares to return
+        """The stored result, as the function declares it; as a JSON value where it cannot be read back so.
+
+        Raises:
+            OutcomeError: it completed, and its result was not kept, or not for so long.
+        """
+        value = returned.value()
+        if self.returns is None or returned.outcome.body is None:
+            return value
+        try:
+            return self.returns.validate_json(returned.outcome.body)
+        except pydantic.ValidationError:
+            return value
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,14 +87,3 @@ def decoded(body: bytes) -> dict[str, object]:
     """Stored canonical arguments as a JSON object, for an adapter."""
     value: object = json.loads(body) if body else {}
     return value if isinstance(value, dict) else {}  # pyright: ignore[reportUnknownVariableType]
-
-
-def ended(outcome: Outcome) -> OutcomeError | None:
-    """Why an ended transition has no result; None where it has one."""
-    if outcome.state is State.COMPLETED:
-        return None
-    try:
-        outcome.result()
-    except OutcomeError as error:
-        return error
-    return None

@@ -7,7 +7,6 @@ so that no receipt is lost in it and nobody takes it for one that was tampered w
 
 from __future__ import annotations
 
-import asyncio
 import fcntl
 import json
 import os
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from ...leases.errors import ReceiptError
+from ...leases.off_loop import off_loop
 from .line import Line
 from .receipt import MAX_BYTES, Receipt
 
@@ -60,7 +60,7 @@ class ReceiptFile:
             ReceiptError: the file cannot be written; nothing of the batch is in it.
         """
         if receipts:
-            await asyncio.to_thread(self._append, receipts)
+            await off_loop(lambda: self._append(receipts))
 
     async def aclose(self) -> None:
         """Do nothing: no file is kept open."""
