@@ -10,21 +10,36 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import pydantic
-from pydantic_core import core_schema
+from pydantic_core import ErrorDetails, core_schema
 
 from ..leases.errors import BadArgumentsError, MyceliumError, ToolDeclarationError
 from ..ledger.canon import DEFAULT_MAX_ARGS_BYTES, Encoded, encode, json_body
 from .plain_schema import is_plain
+from .schema_nodes import chooses_records, field_names
 
-# Of these the message is the author's own, or quotes what was given.
-_QUOTING_RULES = {"value_error", "assertion_error", "union_tag_invalid", "uuid_parsing"}
+# Of these the message is the author's own, is that of an exception of the caller's, or quotes what was given.
+_QUOTING_RULES = {
+    "assertion_error",
+    "bytes_invalid_encoding",
+    "datetime_object_invalid",
+    "get_attribute_error",
+    "iteration_error",
+    "mapping_type",
+    "no_such_attribute",
+    "timezone_offset",
+    "union_tag_invalid",
+    "uuid_parsing",
+    "value_error",
+}
 _RULES_WITHOUT_VALUES = set(typing.get_args(core_schema.ErrorType)) - _QUOTING_RULES
 _UNLIMITED = 1 << 62  # for what was measured before
 _SHOWN_CHARS = 64
 _SHOWN_FAULTS = 5
+_SHOWN_INDEX = 99_999  # what is larger may be a key, such as the number of a card
 _RECEIVERS = {"self", "cls"}
 _UNBOUND = "is a method without its object, which cannot be stored: declare a bound one, as in tool(…)(shop.charge)"
 _ANNOTATE = "Nothing was dispatched. Annotate the parameter with the type of what it is given."
+_TELL_APART = "Nothing was dispatched. Annotate the classes with a field that names the kind, such as a Literal."
 _NOTHING_SUBMITTED = "Nothing was dispatched. Correct the call."
 _CONFIG = pydantic.ConfigDict(
     extra="forbid",
@@ -46,10 +61,12 @@ class Checked:
     Attributes:
         values: Python values by parameter name. The provider's key is there only if the caller gave it.
         args: their canonical form, without the provider's key: what the identity is made of.
+        body: their JSON that another process reads back as the same values; empty: there is none.
     """
 
     values: dict[str, object]
     args: bytes
+    body: bytes = b""
 
     def __repr__(self) -> str:
         # Arguments may be secrets of the caller's, and a repr ends up in logs.
@@ -58,13 +75,7 @@ class Checked:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Wired(Checked):
-    """Checked arguments that another process can read back.
-
-    Attributes:
-        body: their JSON, as it is stored.
-    """
-
-    body: bytes
+    """Checked arguments that another process can read back: there is a body."""
 
 
 class Arguments:
@@ -92,8 +103,13 @@ class Arguments:
             raise self._declaration(f"names key_param={key_param!r}, which is no parameter of it")
         self._names = tuple(signature.parameters)
         self._signature = self._with_optional_key(signature)
-        self._model = self._build(signature, self._hints(fn))
-        self._plain = is_plain(self._model.__pydantic_core_schema__)
+        hints = self._hints(fn)
+        given = {name: hints[name] for name in self._names if name in hints}
+        self._model = self._build(signature, given)
+        schema = self._model.__pydantic_core_schema__
+        self._plain = is_plain(schema)
+        self._known = field_names(schema) | set(self._names)
+        self._choices = _record_choices(given) if not self._plain and chooses_records(schema) else {}
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -106,6 +122,9 @@ class Arguments:
         Raises:
             BadArgumentsError: they do not fit the signature.
         """
+        if any(name not in self._names for name in kwargs):
+            what = f"The call of {self._tool!r} has an argument that is no parameter of it{self._parameters()}."
+            raise BadArgumentsError(what, next_step=_NOTHING_SUBMITTED)
         try:
             return dict(self._signature.bind(*args, **kwargs).arguments)
         except TypeError as error:
@@ -120,12 +139,19 @@ class Arguments:
             max_bytes: the limit on the canonical form.
 
         Raises:
-            BadArgumentsError: the arguments do not fit, or one has no canonical form; the message names the parameter
-                and the rule, never the value.
+            BadArgumentsError: the arguments do not fit, or one has no canonical form, or is a record that only its
+                class tells from another; the message names the parameter and the rule, never the value.
             PayloadTooLargeError: they are above the limit.
         """
-        values = self._values(self._check(arguments))
-        return Checked(values, self._meaningful(values, encode(values, max_bytes=max_bytes), max_bytes))
+        model = self._check(arguments)
+        values = self._values(model)
+        self._check_choices(values)
+        encoded = encode(values, max_bytes=max_bytes)
+        try:
+            body = encoded.text if self._plain and encoded.is_json else self._body(model, values, encoded, max_bytes)
+        except BadArgumentsError:
+            body = b""  # it runs here, with the values as they are
+        return Checked(values, self._meaningful(values, encoded, max_bytes), body)
 
     def to_wire(self, arguments: Mapping[str, object], *, max_bytes: int = DEFAULT_MAX_ARGS_BYTES) -> Wired:
         """Check arguments, fill in defaults, and write them as JSON that reads back as the same values.
@@ -176,6 +202,13 @@ class Arguments:
         self._check_return(values, encoded, body)
         return body
 
+    def _check_choices(self, values: Mapping[str, object]) -> None:
+        """Records of a union that only their classes tell apart would be one call: as on the wire, one is refused."""
+        for name, model in self._choices.items():
+            if name in values and _is_taken_for_another(values[name], model):
+                what = f"The call of {self._tool!r}: the argument for {name!r} is told from another by its class alone."
+                raise BadArgumentsError(what, next_step=_TELL_APART)
+
     def _check_return(self, values: Mapping[str, object], encoded: Encoded, body: bytes) -> None:
         """Whether the tool gets what was named: K1 holds for what it is given, not for what was said to be given."""
         try:
@@ -192,7 +225,8 @@ class Arguments:
 
     def _values(self, model: pydantic.BaseModel) -> dict[str, object]:
         values = dict(zip(self._names, model.__dict__.values(), strict=True))  # fields are in the signature's order
-        if self._key_param is not None and values[self._key_param] is None:
+        # An empty key would be none to its provider, and be taken for one here.
+        if self._key_param is not None and not values[self._key_param]:
             del values[self._key_param]
         return values
 
@@ -207,9 +241,24 @@ class Arguments:
 
     def _faults(self, error: pydantic.ValidationError) -> str:
         faults = error.errors(include_url=False, include_context=False, include_input=False)
-        told = [f"{_path(fault['loc'])}: {_rule(fault['type'], fault['msg'])}" for fault in faults[:_SHOWN_FAULTS]]
+        told = [f"{self._path(fault['loc'])}: {self._rule(fault)}" for fault in faults[:_SHOWN_FAULTS]]
         more = f"; and {len(faults) - _SHOWN_FAULTS} more" if len(faults) > _SHOWN_FAULTS else ""
         return f"The call of {self._tool!r} does not fit its signature: {'; '.join(told)}{more}."
+
+    def _path(self, loc: tuple[int | str, ...]) -> str:
+        # A key may be a card number or an address: only what the signature names is told.
+        shown = (part <= _SHOWN_INDEX if isinstance(part, int) else part in self._known for part in loc)
+        path = ".".join(str(part) if told else "?" for part, told in zip(loc, shown, strict=True))
+        return path[:_SHOWN_CHARS] or "arguments"
+
+    def _rule(self, fault: ErrorDetails) -> str:
+        kind = fault["type"]
+        if kind == "extra_forbidden" and len(fault["loc"]) == 1:
+            return f"no such parameter{self._parameters()}"
+        return fault["msg"] if kind in _RULES_WITHOUT_VALUES else f"refused ({kind.replace('_', ' ')})"
+
+    def _parameters(self) -> str:
+        return f" (it has {', '.join(self._names)})" if self._names else " (it has none)"
 
     def _declaration(self, fault: str) -> ToolDeclarationError:
         what = f"The tool {self._tool!r} {fault}."
@@ -284,19 +333,26 @@ def _same(one: object, other: object) -> bool:
         return False
 
 
+def _record_choices(hints: Mapping[str, object]) -> dict[str, type[pydantic.BaseModel]]:
+    build = typing.cast("Callable[..., type[pydantic.BaseModel]]", pydantic.create_model)
+    models = {name: build("Choice", __config__=_CONFIG, value=(hint, ...)) for name, hint in hints.items()}
+    return {name: model for name, model in models.items() if chooses_records(model.__pydantic_core_schema__)}
+
+
+def _is_taken_for_another(value: object, model: type[pydantic.BaseModel]) -> bool:
+    try:
+        body = model.model_construct(value=value).model_dump_json(by_alias=False, round_trip=True, warnings=False)
+        read: object = model.model_validate_json(body, by_alias=True, by_name=True).__dict__["value"]
+        back, given = encode(read, max_bytes=_UNLIMITED), encode(value, max_bytes=_UNLIMITED)
+    except Exception:  # noqa: BLE001 - a validator or serializer of the caller's own may raise anything
+        return False
+    return given.text == back.text and not _alike(given, back)
+
+
 def _alike(one: Encoded, other: Encoded) -> bool:
     # A set meets its members in any order.
     return one.text == other.text and (one.kinds == other.kinds or Counter(one.kinds) == Counter(other.kinds))
 
 
-def _path(loc: tuple[int | str, ...]) -> str:
-    parts = [str(part) for part in loc if isinstance(part, int) or part.isidentifier()]
-    return _text(".".join(parts))[:_SHOWN_CHARS] or "arguments"
-
-
 def _text(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode()
-
-
-def _rule(kind: str, message: str) -> str:
-    return message if kind in _RULES_WITHOUT_VALUES else f"refused ({kind.replace('_', ' ')})"

@@ -161,6 +161,7 @@ class Host(Actor[HostMessage]):
             effect_class=grant.effect_class,
             mode=grant.boundary_mode,
             begin_by_s=attempt.session.trusted_until_s,
+            key=grant.key,
         )
         try:
             self._process.run(run)
@@ -221,7 +222,7 @@ class Host(Actor[HostMessage]):
             tool=doubt.tool,
             request_id=doubt.request_id,
             effect_id=doubt.effect_id,
-            idempotency_key=doubt.effect_id,
+            idempotency_key=doubt.key or None,
             external_operation_ref=doubt.ref or None,
             args=doubt.args,
             unknown_since_s=doubt.unknown_for_ms / 1000,

@@ -6,16 +6,16 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TypedDict
 
-from ..leases.errors import BadCallError
+from ..leases.errors import BadArgumentsError, BadCallError
 from ..ledger.about import About
 from ..ledger.binding import Binding
 from ..ledger.canon import canonical, pick
 from ..ledger.identity import Identity, Scope, identify, request_id_from
 from ..ledger.submit import Retention
 from .arguments import Checked
+from .labels import number_fault, plain_text, text_fault
 from .scopes import HANDOFF, SCOPE
 
-MAX_HINT_BYTES = 1024
 _SHORTEST_KEPT = timedelta(seconds=1)
 _TEXTS = (
     "dispatch_id",
@@ -39,7 +39,7 @@ class NameOptions(TypedDict, total=False):
     run_id: str | None
     node: str | None
     step: int | None
-    ordinal: int
+    ordinal: int | None
     tool_call_id: str | None
     parent_request_id: str | None
     handoff_id: str | None
@@ -58,7 +58,7 @@ class Naming:
         run_id: the agent's run.
         node: the node of the agent's graph.
         step: the model turn.
-        ordinal: which one of several equal calls of one step, from 0.
+        ordinal: which one of several equal calls of one step, from 0; None: what the scope around says, else 0.
         tool_call_id: the model's own id of the call: a hint for people, never an identity.
         parent_request_id: the transition that handed this call off: for audit.
         handoff_id: which hand-off of that one: for audit.
@@ -72,7 +72,7 @@ class Naming:
     run_id: str | None = None
     node: str | None = None
     step: int | None = None
-    ordinal: int = 0
+    ordinal: int | None = None
     tool_call_id: str | None = None
     parent_request_id: str | None = None
     handoff_id: str | None = None
@@ -85,20 +85,18 @@ class Naming:
         Raises:
             BadCallError: a text is blank, too long or not text, or a number is none.
         """
-        for name in _TEXTS:
-            _check_text(name, getattr(self, name))
-        numbers: dict[str, object] = {"step": self.step, "ordinal": self.ordinal}
-        for name, value in numbers.items():
-            whole = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 53
-            if value is not None and not whole:
-                raise wrong(f"{name} is not a whole number from 0")
+        faults = [text_fault(name, getattr(self, name)) for name in _TEXTS]
+        for fault in (*faults, number_fault("step", self.step), number_fault("ordinal", self.ordinal)):
+            if fault:
+                raise wrong(fault)
 
     def identity(self, tool: str, binding: Binding, checked: Checked, *, namespace: str) -> Identity:
         """Name the effect of one checked call.
 
         Raises:
-            BadCallError: nothing names it, or a name is none.
+            BadCallError: nothing names it, or a name is none; or the provider's key that came with it is not text.
         """
+        _check_key(binding, checked)
         request_id, named_by = self.request_id, binding.request_id_from
         if request_id is None and named_by is not None:
             request_id = request_id_from(tool, named_by, checked.values.get(named_by))
@@ -123,41 +121,42 @@ class Naming:
             run_id=self.run_id or around.run_id,
             node=self.node or around.node,
             step=around.step if self.step is None else self.step,
-            ordinal=self.ordinal or around.ordinal,
+            ordinal=around.ordinal if self.ordinal is None else self.ordinal,
         )
 
     def about(self, binding: Binding) -> About:
         """What the row says of it."""
         place, handoff = self.scope(), HANDOFF.get()
         return About(
-            run_id=place.run_id or "",
-            thread_id=place.thread_id or "",
-            node=place.node or "",
-            step=place.step,
-            tool_call_id=self.tool_call_id or "",
-            dispatch_id=self.dispatch_id or "",
+            run_id=plain_text(place.run_id),
+            thread_id=plain_text(place.thread_id),
+            node=plain_text(place.node),
+            step=None if place.step is None else int(place.step),
+            tool_call_id=plain_text(self.tool_call_id),
+            dispatch_id=plain_text(self.dispatch_id),
             agent_id=binding.agent_id,
             policy_version=binding.policy_version,
-            parent_request_id=self.parent_request_id or (handoff.parent_request_id if handoff else ""),
-            handoff_id=self.handoff_id or (handoff.handoff_id if handoff else ""),
-            decision_id=self.decision_id or "",
-            state_ref=self.state_ref or "",
+            parent_request_id=plain_text(self.parent_request_id or (handoff.parent_request_id if handoff else None)),
+            handoff_id=plain_text(self.handoff_id or (handoff.handoff_id if handoff else None)),
+            decision_id=plain_text(self.decision_id),
+            state_ref=plain_text(self.state_ref),
         )
 
 
-def _check_text(name: str, value: object) -> None:
-    if value is None:
+def _check_key(binding: Binding, checked: Checked) -> None:
+    key = None if binding.key_param is None else checked.values.get(binding.key_param)
+    if not isinstance(key, str):
         return
-    if not isinstance(value, str):
-        raise wrong(f"{name} is a {type(value).__name__}, not text")
-    if not value.strip():
-        raise wrong(f"{name} is blank")
     try:
-        size = len(value.encode("utf-8"))
+        key.encode()
     except UnicodeEncodeError:
-        raise wrong(f"{name} has a lone surrogate, which is not text") from None
-    if size > MAX_HINT_BYTES:
-        raise wrong(f"{name} is longer than {MAX_HINT_BYTES} bytes")
+        fits = False
+    else:
+        fits = True
+    if not fits:
+        # Not while that error is handled: it holds the key.
+        what = f"The argument {binding.key_param!r} has a lone surrogate, which is not text."
+        raise BadArgumentsError(what, next_step="Nothing was dispatched. Pass a key that is text.")
 
 
 def check_retention(retention: object, binding: Binding) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 from ..leases.channel import Patience
@@ -41,7 +41,8 @@ class Outcome:
     state: State
     error: str
     asked: bool
-    body: bytes | None
+    # Results may be secrets of the caller's, and a repr ends up in logs.
+    body: bytes | None = field(repr=False)
 
     @property
     def ended(self) -> bool:

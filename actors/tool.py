@@ -94,7 +94,7 @@ class Tool(Generic[P, R]):
             BadArgumentsError: the body is not a JSON object, or does not fit the signature.
         """
         values = self._arguments.from_wire(body)
-        key = self.binding.key_param if self.binding.propagate_effect_id_as_provider_key else None
+        key = self.binding.key_param
         if key is not None and idempotency_key is not None:
             values.setdefault(key, idempotency_key)
         return values

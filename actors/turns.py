@@ -227,7 +227,7 @@ class Turns(Actor[TurnsMessage]):
         self._waiting += 1
         if not self._may_start(attempt):
             self._end(attempt, given_back(attempt.grant))
-        elif _window_over(attempt):
+        elif window_over(attempt):
             self._end(attempt, out_of_window(attempt))
         elif grant.boundary_mode is BoundaryMode.AUTOMATIC:
             self._want_mark(attempt)
@@ -340,9 +340,10 @@ class Turns(Actor[TurnsMessage]):
         return self.find(f"hosts/{host}")
 
 
-def _window_over(attempt: Attempt) -> bool:
+def window_over(attempt: Attempt) -> bool:
     """Whether a keyed attempt, if it were sent again now, could reach a provider that has forgotten the key (E6)."""
     window_s, age_s = attempt.binding.key_window_s, attempt.grant.age_ms / 1000
     if attempt.grant.effect_class is not EffectClass.KEYED_MUTATE or window_s is None or not age_s:
         return False
-    return age_s + attempt.binding.timeout_s >= window_s
+    # Below 0 the server's clock was set back: nobody can say how old the key is.
+    return age_s < 0 or age_s + attempt.binding.timeout_s >= window_s

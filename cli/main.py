@@ -8,10 +8,12 @@ from .options import EPILOG, Version
 from .receipts import receipts
 from .submit import submit
 from .transitions import transitions
+from .usage import Commands
 from .worker import worker
 from .workers import workers
 
 app = typer.Typer(
+    cls=Commands,
     no_args_is_help=True,
     # Local variables in a traceback would show arguments, results and passwords.
     pretty_exceptions_enable=False,

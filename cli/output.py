@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Generator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -57,13 +60,23 @@ def say_error(error: MyceliumError, *, as_json: bool) -> ExitCode:
 
 def print_json(document: dict[str, object]) -> None:
     """Print one object on stdout; plain ASCII, so that it survives any terminal and pipe."""
-    typer.echo(json.dumps(document))
+    say(json.dumps(document))
+
+
+def say(line: str) -> None:
+    """Print one line on stdout.
+
+    Raises:
+        Exit: it cannot be written, as on a full disk.
+    """
+    with _written():
+        typer.echo(line)
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, empty: str) -> None:
     """Print rows as a table; where there are none, say so."""
     if not rows:
-        typer.echo(empty)
+        say(empty)
         return
     from rich import box  # noqa: PLC0415 - help and completion come without it
     from rich.console import Console  # noqa: PLC0415 - (the same)
@@ -77,7 +90,9 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, emp
         table.add_row(*[shown(str(value)) for value in row])
     # A pipe has no width: nothing is to be cut or folded there.
     width = None if sys.stdout.isatty() else _PIPED_WIDTH
-    Console(markup=False, highlight=False, emoji=False, width=width).print(table)
+    with _written():
+        Console(markup=False, highlight=False, emoji=False, width=width).print(table)
+        sys.stdout.flush()
 
 
 def print_fields(fields: Sequence[tuple[str, object]]) -> None:
@@ -85,7 +100,20 @@ def print_fields(fields: Sequence[tuple[str, object]]) -> None:
     width = max((len(name) for name, _ in fields), default=0)
     for name, value in fields:
         if value not in {"", None}:
-            typer.echo(f"{name:<{width}}  {shown(str(value))}")
+            say(f"{name:<{width}}  {shown(str(value))}")
+
+
+@contextmanager
+def _written() -> Generator[None]:
+    try:
+        yield
+    except BrokenPipeError:
+        raise  # nobody reads any more, and nobody is to be told
+    except OSError as error:
+        # What the stream still holds would fail once more at exit, with a traceback.
+        sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - it lasts as long as the process
+        typer.echo(f"error: The output cannot be written: {error.strerror}. What was asked was done.", err=True)
+        raise typer.Exit(ExitCode.NO_RESULT) from None
 
 
 def shown(text: str) -> str:

@@ -17,7 +17,7 @@ from ..leases.errors import JobNotFoundError, MyceliumError, ReceiptError, Setti
 from .connected import connected
 from .logs import LogFormat, log_to_stderr
 from .options import EPILOG, AsJson, ExitCode, Namespace, Url
-from .output import print_json, run, say_error, shown
+from .output import print_json, run, say, say_error, shown
 
 # The rest is imported by the commands themselves: help and completion come without it.
 if TYPE_CHECKING:
@@ -46,6 +46,8 @@ KeyFile = Annotated[
 _SINCE = re.compile(r"(\d{1,9})([smhd])")
 _UNITS_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _MOST_LISTED = 10_000
+_LOOK_BACK = 200_000
+"""Moves: more than the ledger keeps."""
 _BATCH = 100
 _TOLD_EVERY = 1000
 
@@ -85,7 +87,10 @@ def issue(  # noqa: PLR0913, PLR0917 - each is an option of the command
     namespace: Namespace = "mycelium",
     as_json: AsJson = False,  # noqa: FBT002 - an option
 ) -> None:
-    """Make the receipts of transitions again from what is on record, and write those that are missing."""
+    """Make the receipts of transitions again from what is on record, and write those that are missing.
+
+    This is also how a second address is filled: following has one place a ledger, whatever the address.
+    """
     work = _issue(request_ids or [], since, to, key_file, url=url, namespace=namespace, as_json=as_json)
     run(work, as_json=as_json)
 
@@ -101,8 +106,10 @@ def follow(  # noqa: PLR0913, PLR0917 - each is an option of the command
 ) -> None:
     """Write a receipt of all that settles or is released, as it comes; SIGTERM or Ctrl-C ends it.
 
-    It goes on from the place that was reached last, by whichever process. With --once, the exit code is 1 when a
-    receipt could not be made, or events were dropped before they were followed.
+    It goes on from the place that was reached last, by whichever process. There is one place a ledger, not one an
+    address: another address gets only what comes from now on, and `issue --since` fills it with what was before.
+
+    With --once, the exit code is 1 when a receipt could not be made, or events were dropped before they were followed.
     """
     work = _follow_once if once else _follow
     run(work(to, key_file, url=url, namespace=namespace, as_json=as_json), as_json=as_json)
@@ -121,7 +128,7 @@ async def _verify(address: str, key_file: Path | None, *, url: str | None, names
     from ..ledger.receipts import ReceiptStream, Tally  # noqa: PLC0415 - (as above)
     from ..ledger.receipts.sinks import LEDGER, is_table, path_of  # noqa: PLC0415 - (as above)
 
-    tally = Tally(_keys(key_file))
+    tally = Tally(_keys(key_file, to_sign=False))
     if address == LEDGER:
         async with connected(url, namespace) as store:
             await _tally(tally, ReceiptStream(store))
@@ -136,7 +143,7 @@ async def _verify(address: str, key_file: Path | None, *, url: str | None, names
     else:
         with _opened(path_of(address)) as (stream, size):
             _tally_file(tally, stream, size)
-    _say(tally, as_json=as_json)
+    _say_tally(tally, as_json=as_json)
     if tally.bad:
         raise typer.Exit(ExitCode.NO_RESULT)
 
@@ -165,23 +172,23 @@ async def _issue(  # noqa: PLR0913 - each is an option of the command
             made = await _named(store, request_ids)
             recent, faults = await _recent(store, age_ms) if age_ms is not None else ([], [])
             signed = [signer.sign(receipt) for receipt in {r.receipt_id: r for r in [*made, *recent]}.values()]
-            for at in range(0, len(signed), _BATCH):
-                await sink.write(signed[at : at + _BATCH])
+            batches = [signed[at : at + _BATCH] for at in range(0, len(signed), _BATCH)]
+            new = sum([await sink.write(batch) or 0 for batch in batches])
         finally:
             await sink.aclose()
-    _say_issued(signed, as_json=as_json)
+    _say_issued(signed, new, as_json=as_json)
     for fault in faults:
         say_error(fault, as_json=as_json)
     if faults:
         raise typer.Exit(ExitCode.NO_RESULT)
 
 
-def _say_issued(signed: list[Receipt], *, as_json: bool) -> None:
+def _say_issued(signed: list[Receipt], new: int, *, as_json: bool) -> None:
     if as_json:
         told = [{"receipt_id": r.receipt_id, "kind": r.kind, "request_id": r.request_id} for r in signed]
-        print_json({"receipts": told})
+        print_json({"receipts": told, "new": new, "there": len(signed) - new})
         return
-    typer.echo(f"{len(signed):,} receipts are kept; those that were there stayed as they were.")
+    say(f"Receipts: {new:,} new, {len(signed) - new:,} there before.")
 
 
 async def _follow_once(to: str, key_file: Path | None, *, url: str | None, namespace: str, as_json: bool) -> None:
@@ -198,7 +205,7 @@ async def _follow_once(to: str, key_file: Path | None, *, url: str | None, names
         print_json(dataclasses.asdict(report))
     else:
         told = f"{report.events:,} events followed, {report.written:,} receipts are kept"
-        typer.echo(f"{told}, {report.missed:,} could not be made, {report.lost:,} events were dropped before.")
+        say(f"{told}, {report.missed:,} could not be made, {report.lost:,} events were dropped before.")
     if report.missed or report.lost:
         raise typer.Exit(ExitCode.NO_RESULT)
 
@@ -242,22 +249,27 @@ async def _named(store: Store, request_ids: list[str]) -> list[Receipt]:
 
 async def _recent(store: Store, age_ms: int) -> tuple[list[Receipt], list[MyceliumError]]:
     """Build the receipts of what settled lately, and say of which transitions that cannot be done."""
-    from ..ledger.listing import list_transitions  # noqa: PLC0415 - (as above)
+    from ..ledger.listing import Wanted, find_transitions  # noqa: PLC0415 - (as above)
     from ..ledger.receipts import read_row, receipts_of  # noqa: PLC0415 - (as above)
     from ..ledger.record import read_now_ms  # noqa: PLC0415 - (as above)
 
     made: list[Receipt] = []
     faults: list[MyceliumError] = []
     earliest_ms = await read_now_ms(store) - age_ms
-    for record in [one.record for one in await list_transitions(store, limit=_MOST_LISTED)]:
+    found = await find_transitions(store, Wanted(), limit=_MOST_LISTED, look_back=_LOOK_BACK)
+    records = [line.record for line in found.lines]
+    if (found.more or found.cut) and records and records[-1].changed_ms >= earliest_ms:
+        what = f"Only the last {len(records):,} transitions were looked at, and more are younger than that."
+        faults.append(ReceiptError(what, next_step="Give a shorter --since, or name those before them."))
+    for record in records:
         if record.changed_ms < earliest_ms:
             break
         try:
-            found = receipts_of(await read_row(store, record.request_id))
+            built = receipts_of(await read_row(store, record.request_id))
         except (ReceiptError, JobNotFoundError) as error:
             faults.append(error)
             continue
-        made.extend(receipt for receipt in found if receipt.at_ms >= earliest_ms)
+        made.extend(receipt for receipt in built if receipt.at_ms >= earliest_ms)
     return made, faults
 
 
@@ -274,7 +286,7 @@ async def _create_table(address: str, *, as_json: bool) -> None:
     if as_json:
         print_json({"table": "mycelium_receipts"})
     else:
-        typer.echo(f"The table mycelium_receipts is there, at {table.address}.")
+        say(f"The table mycelium_receipts is there, at {table.address}.")
 
 
 async def _tally(tally: Tally, source: ReceiptStream | ReceiptTable) -> None:
@@ -298,7 +310,7 @@ def _tally_file(tally: Tally, stream: BinaryIO, size: int) -> None:
             tell(line.ends_at)
 
 
-def _say(tally: Tally, *, as_json: bool) -> None:
+def _say_tally(tally: Tally, *, as_json: bool) -> None:
     bad = sum(tally.bad.values())
     if as_json:
         flaws = [{"where": where, **dataclasses.asdict(found)} for where, found in tally.flaws]
@@ -308,16 +320,18 @@ def _say(tally: Tally, *, as_json: bool) -> None:
     for where, found in tally.flaws:
         known = [("receipt", found.receipt_id), ("request", found.request_id), ("key", found.key_id)]
         told = "  ".join(f"{name} {shown(value)}" for name, value in known if value)
-        typer.echo(f"{where}: {found.verdict}  {told}".rstrip())
+        say(f"{where}: {found.verdict}  {told}".rstrip())
     if bad > len(tally.flaws):
-        typer.echo(f"… and {bad - len(tally.flaws):,} more")
-    typer.echo(f"{tally.good:,} good, {bad:,} bad, {tally.repeated:,} repeated, {tally.torn:,} torn")
+        say(f"… and {bad - len(tally.flaws):,} more")
+    say(f"{tally.good:,} good, {bad:,} bad, {tally.repeated:,} repeated, {tally.torn:,} torn")
 
 
-def _keys(key_file: Path | None) -> ReceiptKeys:
+def _keys(key_file: Path | None, *, to_sign: bool = True) -> ReceiptKeys:
     from ..ledger.receipts import ReceiptKeys  # noqa: PLC0415 - (as above)
 
-    return ReceiptKeys.from_file(key_file) if key_file is not None else ReceiptKeys.from_environment()
+    if key_file is not None:
+        return ReceiptKeys.from_file(key_file, to_sign=to_sign)
+    return ReceiptKeys.from_environment(to_sign=to_sign)
 
 
 def _table(address: str) -> ReceiptTable:

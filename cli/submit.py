@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from .options import AsJson, Namespace, Url
-from .output import print_fields, print_json, run
+from .output import print_fields, print_json, run, say
 from .reading import read_arguments
 
 
@@ -72,7 +72,7 @@ async def _submit(  # noqa: PLR0913 - (the same)
         if as_json:
             print_json(standing | {"state": state.value} | ({"result": result} if waits else {}))
         elif waits:
-            typer.echo(json.dumps(result, indent=2, ensure_ascii=True))
+            say(json.dumps(result, indent=2, ensure_ascii=True))
         else:
             print_fields(
                 [("job", job.request_id), ("tool", tool), ("state", state), ("new", "yes" if job.created else "no")]

@@ -12,10 +12,10 @@ from ..ledger.states import State
 from .connected import connected
 from .operator import mark_dead, release
 from .options import EPILOG, AsJson, Namespace, Url
-from .output import duration, print_fields, print_json, print_table, run
+from .output import duration, print_fields, print_json, print_table, run, say
 
 if TYPE_CHECKING:
-    from ..ledger.listing import Listed
+    from ..ledger.listing import Listed, Listing
     from ..ledger.past import PastWord
 
 transitions = typer.Typer(
@@ -41,13 +41,20 @@ def list_(  # noqa: PLR0913, PLR0917 - each is an option of the command
         float | None, typer.Option("--older-than", min=0.0, help="Only those that stand so for so many seconds.")
     ] = None,
     limit: Annotated[int, typer.Option(min=1, max=10_000, help="At most so many.")] = 50,
+    look_back: Annotated[
+        int, typer.Option(min=1, max=200_000, help="Look at so many of the last moves, and of the open ones.")
+    ] = 5_000,
     url: Url = None,
     namespace: Namespace = "mycelium",
     as_json: AsJson = False,  # noqa: FBT002 - (the same)
 ) -> None:
-    """List transitions, the last changed first. Ended ones are found as far back as the event stream goes."""
+    """List transitions, the last changed first.
+
+    Ended ones are found as far back as --look-back says, and never further than the events that the ledger keeps, about
+    100,000; each that is still kept can be shown by its id.
+    """
     filters = {"state": state, "tool": tool, "stuck": stuck, "parent": parent, "older_than_s": older_than_s}
-    run(_list({**filters, "limit": limit}, url=url, namespace=namespace, as_json=as_json), as_json=as_json)
+    run(_list(filters, limit, look_back, url=url, namespace=namespace, as_json=as_json), as_json=as_json)
 
 
 @transitions.command(epilog=EPILOG)
@@ -75,16 +82,19 @@ def timeline(
     run(_timeline(request_id, url=url, namespace=namespace, as_json=as_json), as_json=as_json)
 
 
-async def _list(filters: dict[str, Any], *, url: str | None, namespace: str, as_json: bool) -> None:
-    from ..ledger.listing import list_transitions  # noqa: PLC0415 - help and completion come without it
+async def _list(  # noqa: PLR0913 - each is an option of the command
+    filters: dict[str, Any], limit: int, look_back: int, *, url: str | None, namespace: str, as_json: bool
+) -> None:
+    from ..ledger.listing import Wanted, find_transitions  # noqa: PLC0415 - help and completion come without it
     from ..ledger.record import read_now_ms  # noqa: PLC0415 - (the same)
 
     async with connected(url, namespace) as store:
-        where = store.address
-        listed = await list_transitions(store, **filters)
+        where = f"in namespace {namespace!r} at {store.address}"
+        found = await find_transitions(store, Wanted(**filters), limit=limit, look_back=look_back)
         now_ms = await read_now_ms(store)
     if as_json:
-        print_json({"transitions": [_line(one, now_ms) for one in listed]})
+        cut = {"truncated": found.more or found.cut, "looked_back_to_ms": found.looked_back_to_ms}
+        print_json({"transitions": [_line(one, now_ms) for one in found.lines], **cut})
         return
     rows = [
         (
@@ -98,11 +108,25 @@ async def _list(filters: dict[str, Any], *, url: str | None, namespace: str, as_
             one.record.error or "-",
             one.advice.text,
         )
-        for one in listed
+        for one in found.lines
     ]
     columns = ("request id", "tool", "state", "stuck", "boundary", "attempts", "for", "error", "next")
-    none = "Nothing is stuck" if filters["stuck"] else "No transitions"
-    print_table(columns, rows, empty=f"{none} in namespace {namespace!r} at {where}.")
+    print_table(columns, rows, empty=_none(filters, found, where))
+    if found.more:
+        say(f"There are more than these {len(rows):,}: give a higher --limit.")
+    if found.cut:
+        back = f", to {_instant(found.looked_back_to_ms)}" if found.looked_back_to_ms is not None else ""
+        say(f"Looked back over {look_back:,} moves{back}: for what moved before that, give a higher --look-back.")
+
+
+def _none(filters: dict[str, Any], found: Listing, where: str) -> str:
+    """Say that there are none; none at all is another thing than none that match."""
+    others = [name for name, value in filters.items() if name != "stuck" and value is not None]
+    if filters["stuck"]:
+        return f"Nothing {'that matches ' if others else ''}is stuck {where}."
+    if not others or (not found.seen and found.looked_back_to_ms is None):
+        return f"No transitions {where}."
+    return f"No transition matches {where}."
 
 
 async def _show(request_id: str, arguments: bool, *, url: str | None, namespace: str, as_json: bool) -> None:  # noqa: FBT001

@@ -11,13 +11,13 @@ from .output import duration, print_json, print_table, run
 
 
 def workers(url: Url = None, namespace: Namespace = "mycelium", as_json: AsJson = False) -> None:  # noqa: FBT002 - an option
-    """List the workers that hold a session."""
+    """List who holds a session: workers, and programs that call tools in process, which claim no jobs."""
     run(_workers(url=url, namespace=namespace, as_json=as_json), as_json=as_json)
 
 
 async def _workers(*, url: str | None, namespace: str, as_json: bool) -> None:
-    from ..ledger.listing import list_sessions  # noqa: PLC0415 - help and completion come without it
-    from ..ledger.record import read_now_ms  # noqa: PLC0415 - (the same)
+    from ..ledger.record import read_now_ms  # noqa: PLC0415 - help and completion come without it
+    from ..ledger.sessions import list_sessions  # noqa: PLC0415 - (the same)
 
     async with connected(url, namespace) as store:
         where = store.address
@@ -30,18 +30,21 @@ async def _workers(*, url: str | None, namespace: str, as_json: bool) -> None:
     rows = [
         (
             line.name or "-",
+            line.kind,
             line.session_id[:8],
             duration(now_ms - line.opened_ms),
             f"{duration(now_ms - line.renewed_ms)} ago",
             f"in {duration(line.deadline_ms - now_ms)}" if line.deadline_ms > now_ms else "LAPSED",
             line.held,
             *[_count(line.info.get(fact)) for fact in ("hosts", "slots")],
-            f"{line.info.get('host', '-')}:{line.info.get('pid', '-')}",
+            f"{line.info['host']}:{line.info.get('pid', '-')}" if "host" in line.info else "-",
         )
         for line in lines
     ]
-    columns = ("name", "session", "age", "renewed", "lapses", "held", "hosts", "slots", "process")
-    print_table(columns, rows, empty=f"No workers in namespace {namespace!r} at {where}.")
+    columns = ("name", "kind", "session", "age", "renewed", "lapses", "held", "hosts", "slots", "process")
+    print_table(
+        columns, rows, empty=f"No workers, and no programs that call in process, in namespace {namespace!r} at {where}."
+    )
 
 
 def _count(fact: object) -> object:

@@ -227,9 +227,13 @@ class NotExecuted(MyceliumError):  # noqa: N818 - a verdict that a tool raises, 
     """Raised by a tool to prove that its effect did not happen and cannot still arrive.
 
     Raise it for a refusal that the provider documents as "not done". A timeout is never one.
+
+    Attributes:
+        of_attempt: fence of the attempt that it ended first, and the only one that it speaks of; empty: none yet.
     """
 
     def __init__(self, why: str) -> None:
+        self.of_attempt = ""
         super().__init__(why, next_step="The failure is final; submit a new request id to try again.")
 
     def __str__(self) -> str:

@@ -43,9 +43,8 @@ class About(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
     @classmethod
     def read(cls, body: str) -> About:
-        """Read what was stored.
-
-        Raises:
-            ValueError: it is not what `body` gives.
-        """
-        return msgspec.json.decode(body, type=cls) if body else cls()
+        """Read what was stored; what cannot be read says nothing, so that its row is judged all the same."""
+        try:
+            return msgspec.json.decode(body, type=cls) if body else cls()
+        except ValueError:
+            return cls()

@@ -9,7 +9,8 @@ from enum import StrEnum
 
 from .record import Record
 from .release import version_of
-from .states import HELD, Liveness, State
+from .standing import Standing
+from .states import HELD, REPEATABLE, Boundary, Liveness, State
 
 
 class Stuck(StrEnum):
@@ -72,35 +73,38 @@ _BY_STATE: Mapping[State, str] = {
     State.PARKED: "waits for a person's approval",
     State.CLAIMED: "is about to start",
     State.ATTEMPTING: "is running",
-    State.COMPLETED: "none",
-    State.FAILED: "none: no effect exists; a new request id tries again",
-    State.CANCELLED: "none: it never ran",
+    State.COMPLETED: "nothing is left to do",
+    State.FAILED: "nothing is left to do: no effect exists; a new request id tries again",
+    State.CANCELLED: "nothing is left to do: it never ran",
     State.DEAD: "mend the cause; a new request id tries again",
 }
 
 
-def next_action(record: Record, liveness: Liveness) -> Advice:
+def next_action(record: Record, standing: Standing) -> Advice:
     """Say what happens next with a transition, or what a person is to do.
 
     Args:
         record: the transition.
-        liveness: of its last attempt.
+        standing: of its last attempt.
     """
     if record.state is State.UNKNOWN:
-        return _in_doubt(record, liveness)
-    if record.state in HELD and liveness is Liveness.GRACE:
-        text = "its holder lapsed and may be alive: wait for the end of its grace, or say that it is dead"
+        return _in_doubt(record, standing)
+    if record.state in HELD and standing.liveness is Liveness.GRACE:
+        text = f"its holder lapsed and may be alive for {standing.for_s} s more: wait, or say that it is dead"
         return Advice(text, (mark_dead_command(record),))
-    if record.state in HELD and liveness is not Liveness.HELD:
-        return Advice("its holder is dead: a worker's sweep takes it, or a release does")
+    if record.state in HELD and standing.liveness is not Liveness.HELD:
+        text = "its holder is dead: a worker's sweep takes it, or a release does"
+        if record.boundary is not Boundary.NOT_CROSSED and record.effect_class not in REPEATABLE:
+            text += ". Then it is unknown, and what was sent may still arrive: not-executed can be said some time later"
+        return Advice(text)
     return Advice(_BY_STATE[record.state])
 
 
-def _in_doubt(record: Record, liveness: Liveness) -> Advice:
+def _in_doubt(record: Record, standing: Standing) -> Advice:
     ask = "its provider is asked; if it cannot say, look there yourself" if record.asked else "look at the provider"
     text = f"{ask}, and record what you saw; never run again by guess"
-    if liveness is Liveness.GRACE:
-        text += ". Its old attempt may still send: that it was not executed cannot be said yet"
+    if standing.liveness is Liveness.GRACE:
+        text += f". Its old attempt may still send for {standing.for_s} s: until then not-executed is refused"
     return Advice(text, (release_command(record, "completed"), release_command(record, "not-executed")))
 
 

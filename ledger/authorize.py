@@ -10,6 +10,7 @@ import hashlib
 import hmac
 import inspect
 import json
+import stat
 from collections.abc import Awaitable, Mapping
 from enum import StrEnum
 from pathlib import Path
@@ -124,6 +125,17 @@ def operators_of(environ: Mapping[str, str]) -> StaticTokenOperatorAuthorizer | 
         what = f"The operators' file that {OPERATORS} names is not a JSON object."
         raise SettingsError(what, next_step="Write {operator: token}; nobody may release anything until then.")
     return StaticTokenOperatorAuthorizer(cast("dict[str, str]", found))
+
+
+def exposed_operators(environ: Mapping[str, str]) -> str | None:
+    """Say what is wrong with the rights of the operators' file; None: nothing, or there is no file."""
+    try:
+        mode = Path(environ[OPERATORS]).stat().st_mode
+    except (KeyError, OSError):
+        return None
+    if not mode & (stat.S_IROTH | stat.S_IWOTH | stat.S_IWGRP):
+        return None
+    return f"The operators' file that {OPERATORS} names can be read or changed by others: chmod 600 keeps them out."
 
 
 def _digest_of(name: str, token: object) -> str:

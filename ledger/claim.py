@@ -54,6 +54,7 @@ def claim_script(  # noqa: PLR0913 - a claim is told whole
     about: bytes,
     asked: int,
     key: str,
+    own: int,
     boundary: str,
     expect: str,
     auth: str,
@@ -115,7 +116,7 @@ class Shown:
         first_ms: its first dispatch.
         effect_id: its dedupe identity.
         session: who holds it.
-        key: the provider's key, where the caller chose one.
+        key: what a parameter of the tool carried to the provider as its key; empty: no parameter did.
         ended: its last attempt can send nothing more.
         ref: the provider's handle of the operation.
         error: class name of the last error, or a reason word.
@@ -173,7 +174,6 @@ async def claim(  # noqa: PLR0913 - a claim is told whole
     holder: Holder,
     *,
     op: str,
-    key: str = "",
     boundary: Boundary | None = None,
     stand: Stand = Stand(),
 ) -> Claimed:
@@ -184,7 +184,6 @@ async def claim(  # noqa: PLR0913 - a claim is told whole
         intent: the intended effect.
         holder: whose claim it is.
         op: new for each claim: a claim that is sent again after a lost reply gets the same grant (L9).
-        key: the provider's key, where the caller chose one; kept with the row.
         boundary: how far the attempt is about to come, where nothing is asked before its body: the decision is then
             recorded with the claim, and with `maybe_crossed` the mark as well; None: the decision comes by `decide`.
         stand: the ruling on the row, as it was shown.
@@ -213,7 +212,8 @@ async def claim(  # noqa: PLR0913 - a claim is told whole
         keep_result=item.keep_result,
         about=item.about,
         asked=item.asked,
-        key=key,
+        key=intent.key,
+        own=int(intent.binding.propagate_effect_id_as_provider_key),
         boundary=boundary or "",
         expect=stand.expect,
         auth=stand.auth,

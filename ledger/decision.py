@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from threading import Lock
 from typing import cast
 
 import msgspec
@@ -120,12 +119,21 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
         return decision
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Registered:
+    """One registration: another one of the same predicate, under the same name, is not it."""
+
+    predicate: Predicate
+
+
 class Predicates:
-    """Named predicates, in the order of their registration. Used from many threads."""
+    """Named predicates, in the order of their registration. Used from many threads.
+
+    There is no lock, which a fork could leave locked for ever: each step is one operation of a dict, which is whole.
+    """
 
     def __init__(self) -> None:
-        self._named: dict[str, Predicate] = {}
-        self._lock = Lock()
+        self._named: dict[str, _Registered] = {}
 
     def __len__(self) -> int:
         return len(self._named)
@@ -139,20 +147,18 @@ class Predicates:
         Raises:
             SettingsError: the name is taken, or is none.
         """
-        with self._lock:
-            if not name.isprintable() or not 0 < len(name) <= _NAME_CHARS or name in self._named:
-                what = f"A predicate named {name[:_NAME_CHARS]!r}: the name is taken, empty, too long or unprintable."
-                raise SettingsError(what, next_step="Give it another name.")
-            self._named[name] = predicate
-        return lambda: self._take_back(name, predicate)
+        mine = _Registered(predicate)
+        fits = name.isprintable() and 0 < len(name) <= _NAME_CHARS
+        if not fits or self._named.setdefault(str.__str__(name), mine) is not mine:
+            what = f"A predicate named {name[:_NAME_CHARS]!r}: the name is taken, empty, too long or unprintable."
+            raise SettingsError(what, next_step="Give it another name.")
+        return lambda: self._take_back(str.__str__(name), mine)
 
     def decide(self, intent: DecisionIntent, snapshot: DecisionSnapshot) -> Decision:
         """Ask every predicate. One that raises denies nothing and allows nothing: its exception goes to the caller."""
-        with self._lock:
-            named = list(self._named.items())
         verdicts: list[Verdict] = []
-        for name, predicate in named:
-            said = predicate(intent, snapshot)
+        for name, registered in self._named.copy().items():
+            said = registered.predicate(intent, snapshot)
             if not isinstance(cast("object", said), PredicateVerdict):
                 what = f"The predicate {name!r} answered with a {type(said).__name__}, which says nothing."
                 raise SettingsError(what, next_step="Let it return a PredicateVerdict. The call was not dispatched.")
@@ -160,10 +166,9 @@ class Predicates:
         denied = tuple(verdict.reason or verdict.predicate for verdict in verdicts if not verdict.allowed)
         return Decision(allowed=not denied, verdicts=tuple(verdicts), denied_reasons=denied)
 
-    def _take_back(self, name: str, predicate: Predicate) -> None:
-        with self._lock:
-            if self._named.get(name) is predicate:
-                del self._named[name]
+    def _take_back(self, name: str, mine: _Registered) -> None:
+        if self._named.get(name) is mine:
+            self._named.pop(name, None)
 
 
 PREDICATES = Predicates()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ..leases.errors import BadArgumentsError, BadCallError, MissingRequestIdentityError
 from .canon import CANON_VERSION
@@ -16,7 +16,7 @@ from .canon import CANON_VERSION
 MAX_REQUEST_ID_BYTES = 256
 
 _NOTHING = "Nothing was submitted."
-_NAME_IT = f"{_NOTHING} Give a request id, or a run id with a step."
+_NAME_IT = f"{_NOTHING} Give a request id, or put the call into its run: execution_scope(run_id=…, step=…)."
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,8 @@ class Identity:
     effect_id: str
     ticket: str
     share: str
-    args: bytes
+    # Arguments may be secrets of the caller's, and a repr ends up in logs.
+    args: bytes = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,7 +136,7 @@ def request_id_from(tool: str, param: str, value: object) -> str:
 
 def _place(scope: Scope) -> list[str]:
     ids = [_id("thread id", scope.thread_id), _id("run id", scope.run_id), _id("node", scope.node)]
-    return [*ids, "" if scope.step is None else str(scope.step), str(scope.ordinal)]
+    return [*ids, "" if scope.step is None else str(int(scope.step)), str(int(scope.ordinal))]
 
 
 def _id(name: str, value: object) -> str:

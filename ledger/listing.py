@@ -1,24 +1,28 @@
-"""Lists transitions and sessions for people. No index on the hot path serves it: it reads what is there anyway."""
+"""Lists transitions for people: a page of rows is read and judged at a time, until there are enough.
+
+No index on the hot path serves it. It looks through the tail of the events and the heads of the lists that open
+transitions are in, both so far and no further; where that was not far enough, it says so.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import json
-from collections.abc import Collection, Iterable
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from dataclasses import dataclass
-from typing import cast
+from itertools import zip_longest
 
 from ..leases.errors import JobNotFoundError, ScriptError
 from ..leases.store import Store
 from .advice import OVERDUE_MS, Advice, Stuck, next_action, stuck
 from .record import Record, read_now_ms, read_record
-from .replies import integer, items, text
-from .signature import PRESUMED_DEAD_S
+from .replies import items, text
+from .standing import read_standings
 from .states import HELD, Liveness, State
 
-_PAGE = 100
-_MOST_PAGES = 20
-"""Pages of events that one listing looks back over."""
+LOOK_BACK = 5_000
+"""Moves that one listing looks back over, and rows of lists that it reads, unless told otherwise."""
+
+_PAGE = 500
 _AT_ONCE = 200
 """Rows read together."""
 
@@ -41,28 +45,60 @@ class Listed:
 
 
 @dataclass(frozen=True, slots=True)
-class SessionLine:
-    """One session as it stands; instants are server milliseconds.
+class Wanted:
+    """Which transitions are asked for.
 
     Attributes:
-        session_id: minted by its holder.
-        name: what people call the holder.
-        epoch: the epoch in which it was opened.
-        opened_ms: when it was opened.
-        renewed_ms: when it was renewed last.
-        deadline_ms: when it lapses.
-        held: how many transitions it holds.
-        info: what the holder says of itself: pid, host, hosts, slots, tools.
+        state: only those in this state.
+        tool: only those of this tool.
+        stuck: only those that will not end by themselves, or not soon: see `Stuck`.
+        parent: only those that this transition handed off.
+        older_than_s: only those that have stood as they do for so long.
     """
 
-    session_id: str
-    name: str
-    epoch: int
-    opened_ms: int
-    renewed_ms: int
-    deadline_ms: int
-    held: int
-    info: dict[str, object]
+    state: State | None = None
+    tool: str | None = None
+    stuck: bool = False
+    parent: str | None = None
+    older_than_s: float | None = None
+
+    def takes(self, line: Listed, now_ms: int) -> bool:
+        """Tell whether it is one of them."""
+        record = line.record
+        return (
+            self.state in {None, record.state}
+            and self.tool in {None, record.tool}
+            and self.parent in {None, record.about.parent_request_id}
+            and (self.older_than_s is None or now_ms - record.changed_ms >= self.older_than_s * 1000)
+            and (not self.stuck or line.why is not None)
+        )
+
+    @property
+    def moved_to(self) -> frozenset[State]:
+        """States of a last move that it may have."""
+        if self.stuck:
+            # What is held by a session that left nothing behind is in no list, and neither is what is parked.
+            return HELD | {State.PARKED}
+        return frozenset(State) if self.state is None else frozenset({self.state})
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """What was found, and how far was looked.
+
+    Attributes:
+        lines: what was found.
+        more: more were found than are listed.
+        cut: it was looked back no further, and there may be more before that.
+        looked_back_to_ms: the oldest move that was looked at; server milliseconds; None: there was none.
+        seen: how many transitions were looked at, wanted or not.
+    """
+
+    lines: tuple[Listed, ...]
+    more: bool
+    cut: bool
+    looked_back_to_ms: int | None
+    seen: int
 
 
 async def list_transitions(  # noqa: PLR0913 - each narrows the list
@@ -74,39 +110,29 @@ async def list_transitions(  # noqa: PLR0913 - each narrows the list
     parent: str | None = None,
     older_than_s: float | None = None,
     limit: int = 50,
+    look_back: int = LOOK_BACK,
 ) -> list[Listed]:
-    """List transitions, the last changed first; stuck ones, the longest stuck first.
+    """List transitions; see `find_transitions`, which tells as well how far it looked."""
+    wanted = Wanted(state, tool, stuck, parent, older_than_s)
+    return list((await find_transitions(store, wanted, limit=limit, look_back=look_back)).lines)
+
+
+async def find_transitions(store: Store, wanted: Wanted, *, limit: int = 50, look_back: int = LOOK_BACK) -> Listing:
+    """Find transitions, the last changed first; stuck ones, the longest stuck first.
 
     Open ones are found through the lists that they are in, ended ones through the tail of the event stream: those that
     ended long ago are not found, but each can still be read by its id. Nothing is ever searched through whole.
 
     Args:
         store: the server.
-        state: only those in this state.
-        tool: only those of this tool.
-        stuck: only those that will not end by themselves, or not soon: see `Stuck`.
-        parent: only those that this transition handed off.
-        older_than_s: only those that have stood as they do for so long.
+        wanted: which ones.
         limit: at most so many.
+        look_back: how many moves of the tail are looked at, and how many rows of the lists, at most.
 
     Raises:
         ServerError: the server could not be asked.
     """
-    # What is filtered only after the row was read needs more than `limit` to choose from.
-    wanted = limit if (tool, parent, older_than_s) == (None, None, None) else limit * 5
-    records = await (_stuck_records(store, tool, wanted) if stuck else _records(store, state, tool, wanted))
-    listed = await _stand(store, records)
-    now_ms = await read_now_ms(store)
-    chosen = [
-        line
-        for line in listed
-        if state in {None, line.record.state}
-        and tool in {None, line.record.tool}
-        and parent in {None, line.record.about.parent_request_id}
-        and (older_than_s is None or now_ms - line.record.changed_ms >= older_than_s * 1000)
-        and (not stuck or line.why is not None)
-    ]
-    return sorted(chosen, key=lambda line: line.record.changed_ms, reverse=not stuck)[:limit]
+    return await _Search(store, wanted, limit, look_back).run()
 
 
 async def look_at(store: Store, request_id: str) -> Listed:
@@ -120,132 +146,125 @@ async def look_at(store: Store, request_id: str) -> Listed:
     return (await _stand(store, [await read_record(store, request_id)]))[0]
 
 
-async def list_sessions(store: Store) -> list[SessionLine]:
-    """List sessions, the oldest first.
+class _Search:
+    """One search.
 
-    Raises:
-        ServerError: the server could not be asked.
+    Args:
+        store: the server.
+        wanted: what is looked for.
+        limit: at most so many are listed.
+        look_back: at most so many moves, and so many rows of lists, are looked at.
     """
-    reply = items(await store.calls.read("ZRANGE", store.keys.sessions(), 0, -1, "WITHSCORES"))
-    pairs = [(text(reply[at]), int(float(text(reply[at + 1])))) for at in range(0, len(reply) - 1, 2)]
-    lines = await asyncio.gather(*[_session(store, session_id, deadline) for session_id, deadline in pairs])
-    return sorted([line for line in lines if line is not None], key=lambda line: line.opened_ms)
+
+    def __init__(self, store: Store, wanted: Wanted, limit: int, look_back: int) -> None:
+        self._store = store
+        self._wanted = wanted
+        self._limit = limit
+        self._look_back = look_back
+        self._seen: set[str] = set()
+        self._tools: set[str] = set()
+        self._found: list[Listed] = []
+        self._cut = False
+        self._back_to_ms: int | None = None
+
+    async def run(self) -> Listing:
+        """Look through the events, then through the lists."""
+        async for moved in self._moved():
+            await self._look(moved)
+            if self._enough():
+                break
+        if not self._enough():
+            await self._look_through_lists()
+        lines = sorted(self._found, key=lambda line: line.record.changed_ms, reverse=not self._wanted.stuck)
+        more = len(lines) > self._limit
+        cut = self._cut and not self._enough()
+        return Listing(tuple(lines[: self._limit]), more, cut, self._back_to_ms, len(self._seen))
+
+    def _enough(self) -> bool:
+        # Events come the last first; of what is stuck the longest is wanted, and it may come last.
+        return not self._wanted.stuck and len(self._found) > self._limit
+
+    async def _look(self, request_ids: Iterable[str]) -> None:
+        new = [name for name in dict.fromkeys(request_ids) if name not in self._seen]
+        self._seen.update(new)
+        for at in range(0, len(new), _AT_ONCE):
+            found = await asyncio.gather(*[_record(self._store, name) for name in new[at : at + _AT_ONCE]])
+            records = [record for record in found if record is not None]
+            self._tools |= {record.tool for record in records}
+            now_ms = await read_now_ms(self._store)
+            self._found += [line for line in await _stand(self._store, records) if self._wanted.takes(line, now_ms)]
+            if self._enough():
+                return
+
+    async def _moved(self) -> AsyncGenerator[list[str]]:
+        """Pages of ids from the tail of the events, the last moved first; the last move of each says its state."""
+        last: set[str] = set()
+        key, end, left = self._store.keys.events(), "+", self._look_back
+        while left > 0:
+            count = min(_PAGE, left)
+            page = items(await self._store.calls.read("XREVRANGE", key, end, "-", "COUNT", count))
+            moved: list[str] = []
+            for entry in page:
+                entry_id, fields = text(items(entry)[0]), items(items(entry)[1])
+                end, self._back_to_ms = f"({entry_id}", int(entry_id.partition("-")[0])
+                for request_id, to in _moves(fields):
+                    if request_id not in last and to in self._wanted.moved_to:
+                        moved.append(request_id)
+                    last.add(request_id)
+            yield moved
+            left -= len(page)
+            if len(page) < count:
+                return
+        self._cut = bool(await self._store.calls.read("XREVRANGE", key, end, "-", "COUNT", 1))
+
+    async def _look_through_lists(self) -> None:
+        lists = await self._lists()
+        # The head of each before the rest of any: those have waited longest.
+        ids = list(dict.fromkeys(name for row in zip_longest(*lists) for name in row if name is not None))
+        new = [name for name in ids if name not in self._seen]
+        self._cut |= len(new) > self._look_back
+        await self._look(new[: self._look_back])
+
+    async def _lists(self) -> Sequence[Sequence[str]]:
+        """Ids from the lists that open transitions are in."""
+        keys, state, last = self._store.keys, self._wanted.state, self._look_back
+        known = {text(name) for name in items(await self._store.calls.read("HKEYS", keys.tools()))}
+        tools = sorted({self._wanted.tool} if self._wanted.tool is not None else self._tools | known)
+        now_ms = await read_now_ms(self._store)
+        due_ms = now_ms - OVERDUE_MS if self._wanted.stuck else "+inf"
+        # They become ready in this order: where the head is not stuck, what comes after it is not.
+        ready = self._limit if self._wanted.stuck and self._wanted.parent is None else last
+        reads: list[tuple[str | int, ...]] = []
+        if state in {None, State.UNKNOWN}:
+            reads += [("ZRANGE", keys.unknown(tool), 0, last) for tool in tools]
+        if state in {None, State.READY}:
+            reads += [("LRANGE", keys.ready(tool), 0, ready) for tool in tools]
+        if state in {None, State.DELAYED}:
+            reads.append(("ZRANGEBYSCORE", keys.delayed(), "-inf", due_ms, "LIMIT", 0, last + 1))
+        replies = await asyncio.gather(*[self._store.calls.read(*words) for words in reads])
+        lists = [[text(value) for value in items(reply)] for reply in replies]
+        return lists + (await _held(self._store) if state is None or state in HELD else [])
 
 
-async def _session(store: Store, session_id: str, deadline_ms: int) -> SessionLine | None:
-    fields, held = await asyncio.gather(
-        store.calls.read("HMGET", store.keys.session(session_id), "name", "epoch", "opened_ms", "ttl_ms", "info"),
-        store.calls.read("HLEN", store.keys.held(session_id)),
-    )
-    name, epoch, opened, ttl, info = [text(field or b"") for field in items(fields)]
-    if not opened:
-        return None
-    return SessionLine(
-        session_id=session_id,
-        name=name,
-        epoch=integer(epoch),
-        opened_ms=integer(opened),
-        renewed_ms=deadline_ms - integer(ttl),
-        deadline_ms=deadline_ms,
-        held=integer(held),
-        info=_info(info),
-    )
+async def _stand(store: Store, records: list[Record]) -> list[Listed]:
+    """Tell how transitions stand, in their order."""
+    now_ms = await read_now_ms(store)
+    delayed = [record.request_id for record in records if record.state is State.DELAYED]
+    scores = await asyncio.gather(*[store.calls.read("ZSCORE", store.keys.delayed(), name) for name in delayed])
+    due = {
+        name: None if score is None else int(float(text(score))) for name, score in zip(delayed, scores, strict=True)
+    }
+    listed: list[Listed] = []
+    for record, standing in zip(records, await read_standings(store, records), strict=True):
+        why = stuck(record, standing.liveness, now_ms, due.get(record.request_id))
+        listed.append(Listed(record, standing.liveness, why, next_action(record, standing)))
+    return listed
 
 
-def _info(body: str) -> dict[str, object]:
-    try:
-        told: object = json.loads(body)
-    except ValueError:
-        return {}
-    return cast("dict[str, object]", told) if isinstance(told, dict) else {}
-
-
-# ── finding ──────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-async def _records(store: Store, state: State | None, tool: str | None, wanted: int) -> list[Record]:
-    ids = dict.fromkeys(await _moved(store, set(State) if state is None else {state}, wanted))
-    records = await _read(store, ids)
-    tools = {tool} if tool is not None else {record.tool for record in records} | await _known_tools(store)
-    more = dict.fromkeys(await _open(store, state, tools, wanted))
-    return records + await _read(store, [request_id for request_id in more if request_id not in ids])
-
-
-async def _stuck_records(store: Store, tool: str | None, wanted: int) -> list[Record]:
-    """All that may be stuck: unknown, held, parked, overdue, and what is at the heads of the ready lists."""
-    keys, last, now_ms = store.keys, wanted - 1, await read_now_ms(store)
-    # What is held by a session that left nothing behind is in no list, and neither is what is parked.
-    ids = await _moved(store, HELD | {State.PARKED}, wanted)
-    tools = {tool} if tool is not None else await _known_tools(store)
-    reads = [("ZRANGE", keys.unknown(name), 0, last) for name in sorted(tools)]
-    reads += [("LRANGE", keys.ready(name), 0, last) for name in sorted(tools)]
-    replies = await asyncio.gather(*[store.calls.read(*words) for words in reads])
-    ids += [text(value) for reply in replies for value in items(reply)]
-    overdue = await store.calls.read("ZRANGEBYSCORE", keys.delayed(), "-inf", now_ms - OVERDUE_MS, "LIMIT", 0, wanted)
-    ids += [text(value) for value in items(overdue)]
-    ids += await _held(store, wanted)
-    return await _read(store, dict.fromkeys(ids))
-
-
-async def _moved(store: Store, states: Collection[str], wanted: int) -> list[str]:
-    """Ids from the tail of the events, the last moved first; the last move of each says its state."""
-    last: set[str] = set()
-    found: list[str] = []
-    end = "+"
-    for _ in range(_MOST_PAGES):
-        page = items(await store.calls.read("XREVRANGE", store.keys.events(), end, "-", "COUNT", _PAGE))
-        for entry in page:
-            entry_id, fields = items(entry)
-            end = "(" + text(entry_id)
-            for request_id, to in _moves(items(fields)):
-                if request_id not in last and to in states:
-                    found.append(request_id)
-                last.add(request_id)
-        if len(page) < _PAGE or len(found) >= wanted:
-            break
-    return found[:wanted]
-
-
-def _moves(fields: list[object]) -> list[tuple[str, str]]:
-    named = {text(fields[at]): text(fields[at + 1]) for at in range(0, len(fields) - 1, 2)}
-    rows = [line.split("\t") for line in named.get("moves", "").split("\n")]
-    return [(row[0], row[2]) for row in reversed(rows) if len(row) > 2]  # noqa: PLR2004 - id, from, to, fence, why
-
-
-async def _known_tools(store: Store) -> set[str]:
-    return {text(name) for name in items(await store.calls.read("HKEYS", store.keys.tools()))}
-
-
-async def _open(store: Store, state: State | None, tools: Iterable[str], wanted: int) -> list[str]:
-    """Ids from the lists that open transitions are in."""
-    keys, last = store.keys, wanted - 1
-    reads: list[tuple[str, str, int, int]] = []
-    if state in {None, State.READY}:
-        reads += [("LRANGE", keys.ready(tool), 0, last) for tool in sorted(tools)]
-    if state in {None, State.DELAYED}:
-        reads.append(("ZRANGE", keys.delayed(), 0, last))
-    if state in {None, State.UNKNOWN}:
-        reads += [("ZRANGE", keys.unknown(tool), 0, last) for tool in sorted(tools)]
-    replies = await asyncio.gather(*[store.calls.read(*words) for words in reads])
-    ids = [text(value) for reply in replies for value in items(reply)]
-    if state is None or state in HELD:
-        ids += await _held(store, wanted)
-    return ids
-
-
-async def _held(store: Store, wanted: int) -> list[str]:
+async def _held(store: Store) -> list[list[str]]:
     sessions = [text(value) for value in items(await store.calls.read("ZRANGE", store.keys.sessions(), 0, -1))]
     replies = await asyncio.gather(*[store.calls.read("HKEYS", store.keys.held(session)) for session in sessions])
-    return [text(value) for reply in replies for value in items(reply)[:wanted]]
-
-
-async def _read(store: Store, request_ids: Iterable[str]) -> list[Record]:
-    ids = list(request_ids)
-    records: list[Record] = []
-    for at in range(0, len(ids), _AT_ONCE):
-        found = await asyncio.gather(*[_record(store, request_id) for request_id in ids[at : at + _AT_ONCE]])
-        records.extend(record for record in found if record is not None)
-    return records
+    return [[text(value) for value in items(reply)] for reply in replies]
 
 
 async def _record(store: Store, request_id: str) -> Record | None:
@@ -255,63 +274,7 @@ async def _record(store: Store, request_id: str) -> Record | None:
         return None  # its retention is over, or it is not a row of ours
 
 
-# ── how they stand ───────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-@dataclass(frozen=True, slots=True)
-class _Signs:
-    """What is known of a session: its deadline, its grace after that, and whether it was declared dead."""
-
-    deadline_ms: int
-    grace_ms: int
-    dead: bool
-
-
-async def _stand(store: Store, records: list[Record]) -> list[Listed]:
-    now_ms = await read_now_ms(store)
-    holders = sorted({record.session for record in records if record.state in HELD})
-    delayed = [record.request_id for record in records if record.state is State.DELAYED]
-    known = dict(zip(holders, await asyncio.gather(*[_signs(store, holder) for holder in holders]), strict=True))
-    scores = await asyncio.gather(*[store.calls.read("ZSCORE", store.keys.delayed(), name) for name in delayed])
-    due = {name: _instant(score) for name, score in zip(delayed, scores, strict=True)}
-    listed: list[Listed] = []
-    for record in records:
-        liveness = _liveness(record, known.get(record.session), now_ms)
-        why = stuck(record, liveness, now_ms, due.get(record.request_id))
-        listed.append(Listed(record, liveness, why, next_action(record, liveness)))
-    return listed
-
-
-async def _signs(store: Store, session_id: str) -> _Signs | None:
-    score, facts = await asyncio.gather(
-        store.calls.read("ZSCORE", store.keys.sessions(), session_id),
-        store.calls.read("HMGET", store.keys.session(session_id), "grace_ms", "dead"),
-    )
-    deadline = _instant(score)
-    if deadline is None:
-        return None
-    grace, dead = items(facts)
-    return _Signs(deadline, integer(grace or b"0"), dead is not None)
-
-
-def _liveness(record: Record, signs: _Signs | None, now_ms: int) -> Liveness:
-    """The same rule by which the scripts judge a holder; of an unknown one, the rule of a release."""
-    if record.state in HELD:
-        if signs is None or signs.dead:
-            return Liveness.DEAD
-        if signs.deadline_ms > now_ms:
-            return Liveness.HELD
-        return Liveness.GRACE if signs.deadline_ms + signs.grace_ms > now_ms else Liveness.DEAD
-    if record.state is not State.UNKNOWN or record.ended:
-        return Liveness.NOBODY
-    silent_ms = now_ms - _unknown_since_ms(record)
-    return Liveness.GRACE if silent_ms < PRESUMED_DEAD_S * 1000 else Liveness.DEAD
-
-
-def _unknown_since_ms(record: Record) -> int:
-    moves = [entry for entry in record.history if entry.what == State.UNKNOWN]
-    return moves[-1].at_ms if moves else record.created_ms
-
-
-def _instant(score: object) -> int | None:
-    return None if score is None else int(float(text(score)))
+def _moves(fields: list[object]) -> list[tuple[str, str]]:
+    named = {text(fields[at]): text(fields[at + 1]) for at in range(0, len(fields) - 1, 2)}
+    rows = [line.split("\t") for line in named.get("moves", "").split("\n")]
+    return [(row[0], row[2]) for row in reversed(rows) if len(row) > 2]  # noqa: PLR2004 - id, from, to, fence, why

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from enum import StrEnum
 from typing import NoReturn
 
@@ -12,6 +13,8 @@ from .authorize import OperatorAction, OperatorAuthorizer, check_operator
 from .record import Record
 from .replies import integer, text, words
 from .signature import NOTHING, PRESUMED_DEAD_S, corrupt, read_shown, sign, silence_ms
+from .standing import Standing, read_standings
+from .states import HELD, Liveness
 
 
 class DeadReply(StrEnum):
@@ -85,8 +88,10 @@ async def mark_dead(  # noqa: PLR0913 - (the same)
     )
     word, _, silent = words(await store.calls.run(command))
     reply, record = DeadReply(text(word)), await read_shown(store, request_id)
+    if reply is DeadReply.ALIVE:
+        raise _alive(record, (await read_standings(store, [record], presumed_dead_s))[0], integer(silent), presumed_ms)
     if reply is not DeadReply.DECLARED:
-        _refuse(reply, record, integer(silent), presumed_ms)
+        _refuse(reply, record)
     return record
 
 
@@ -100,14 +105,22 @@ _REFUSALS = {
 }
 
 
-def _refuse(reply: DeadReply, record: Record, silent_ms: int, presumed_ms: int) -> NoReturn:
-    name = repr(record.request_id)
-    if reply is DeadReply.ALIVE:
-        what = f"The worker of {name} may be alive: it was heard of {silent_ms / 1000:.1f} s ago."
-        wait = f"Wait until it was silent for {presumed_ms / 1000:g} s and its session has lapsed"
-        next_step = f"{NOTHING} {wait}; if you saw it die, override the heartbeat."
-        raise LedgerWorkerAliveError(what, state=record.state, next_step=next_step)
+def _alive(record: Record, standing: Standing, silent_ms: int, presumed_ms: int) -> LedgerWorkerAliveError:
+    left_ms = presumed_ms - silent_ms
+    until = f"it was silent for {presumed_ms / 1000:g} s"
+    if record.state in HELD and standing.liveness is Liveness.HELD:
+        left_ms = max(left_ms, standing.for_ms)
+        until += " and its session has lapsed"
+    left_s = max(0, math.ceil(left_ms / 1000))
+    what = f"The worker of {record.request_id!r} may be alive: it was heard of {silent_ms / 1000:.1f} s ago."
+    wait = f"Wait until {until}: in {left_s} s, if it is not heard of again"
+    override = "if you saw it die, say so with --override-heartbeat (in Python: override=True)"
+    return LedgerWorkerAliveError(what, state=record.state, next_step=f"{NOTHING} {wait}; {override}.")
+
+
+def _refuse(reply: DeadReply, record: Record) -> NoReturn:
     if reply in _REFUSALS:
         what, next_step = _REFUSALS[reply]
-        raise LedgerReleaseRefusedError(f"{name} {what}", state=record.state, next_step=f"{NOTHING} {next_step}")
+        what = f"{record.request_id!r} {what}"
+        raise LedgerReleaseRefusedError(what, state=record.state, next_step=f"{NOTHING} {next_step}")
     raise corrupt(record.request_id)

@@ -84,12 +84,13 @@ class Record:
     deaths: int
     error: str
     ref: str
-    evidence: str
-    said: str
+    # What a provider was sent and said may be a secret of the caller's, and a repr ends up in logs.
+    evidence: str = field(repr=False)
+    said: str = field(repr=False)
     asked: bool
     about: About
     aliases: tuple[str, ...]
-    key: str
+    key: str = field(repr=False)
     ended: bool
     decision: str
     resolution: str
@@ -118,7 +119,8 @@ class Failure:
     """
 
     error: str
-    detail: str
+    # It may be a secret of the caller's, and a repr ends up in logs.
+    detail: str = field(repr=False)
 
     def body(self) -> bytes:
         """As it is stored in place of a result."""

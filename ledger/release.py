@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from enum import StrEnum
+from enum import Enum, StrEnum
 from typing import NoReturn
 
 from ..leases.errors import (
@@ -23,6 +23,8 @@ from .authorize import OperatorAction, OperatorAuthorizer, check_operator
 from .record import Record
 from .replies import text, words
 from .signature import NOTHING, PRESUMED_DEAD_S, Signature, corrupt, read_shown, sign, silence_ms
+from .standing import Standing, read_standings
+from .states import HELD
 from .sweep import take_if_lapsed
 
 MAX_RESULT_BYTES = 1 << 20
@@ -35,6 +37,16 @@ class Verified(StrEnum):
     """The effect happened: the transition is completed with the result that they give."""
     NOT_EXECUTED = "not_executed"
     """It did not, and cannot any more: the transition runs once more."""
+
+
+class NotGiven(Enum):
+    """Stands for a result that was left out: None is a result."""
+
+    NOT_GIVEN = "not given"
+    """It was left out."""
+
+
+NOT_GIVEN = NotGiven.NOT_GIVEN
 
 
 class ReleaseReply(StrEnum):
@@ -85,7 +97,7 @@ async def release(  # noqa: PLR0913 - a verification is recorded whole
     verified: Verified | str,
     by: str,
     reason: str,
-    result: object = None,
+    result: object = NOT_GIVEN,
     override: bool = False,
     presumed_dead_s: float = PRESUMED_DEAD_S,
     expect: str | None = None,
@@ -100,8 +112,10 @@ async def release(  # noqa: PLR0913 - a verification is recorded whole
         verified: whether the effect happened.
         by: who verified it. A stamp, not a proof: that is what `authorizer` is for.
         reason: what they saw at the provider.
-        result: with `completed`: the JSON value that the call is answered with from now on.
-        override: with `not_executed`: they know that the old attempt can send nothing more. The reason is told so.
+        result: with `completed`: the JSON value that the call is answered with from now on; None, if that is what the
+            tool returns. It cannot be left out, and never be changed.
+        override: with `not_executed`: they know that the old attempt can send nothing more. The reason is told so. It
+            takes nothing from a holder that may be alive: that is what `mark_dead` is for.
         presumed_dead_s: so long after it became unknown, its attempt is taken for unable to send.
         expect: the version that they were shown (`version_of`); None: as it stands now.
         credential: what proves to the authorizer who asks.
@@ -116,7 +130,8 @@ async def release(  # noqa: PLR0913 - a verification is recorded whole
         ServerError: the store could not be asked; whether it is recorded, the record shows.
     """
     word = _verified(verified)
-    wording = _Wording(word, _body(word, result), sign(by, reason), silence_ms(presumed_dead_s), override)
+    wording = _Wording(word, _body(word, result), sign(by, reason), presumed_dead_s, override)
+    silence_ms(wording.presumed_s)
     await check_operator(authorizer, OperatorAction.RELEASE, request_id, by=wording.signed.by, credential=credential)
     return await _release(store, request_id, wording, expect)
 
@@ -134,7 +149,7 @@ class _Wording:
     verified: Verified
     body: bytes
     signed: Signature
-    presumed_ms: int
+    presumed_s: float
     override: bool
 
 
@@ -148,10 +163,14 @@ def _verified(given: str) -> Verified:
 
 def _body(verified: Verified, result: object) -> bytes:
     if verified is Verified.NOT_EXECUTED:
-        if result is not None:
+        if result is not NOT_GIVEN and result is not None:
             what = "What was not executed has no result."
             raise LedgerReleaseRefusedError(what, next_step=f"{NOTHING} Leave the result out, or verify 'completed'.")
         return b""
+    if result is NOT_GIVEN:
+        what = "What the call is answered with is missing: a release as completed records it once and for all."
+        give = "Give the result; null (in Python: None), if that is what the tool returns."
+        raise LedgerReleaseRefusedError(what, next_step=f"{NOTHING} {give}")
     try:
         body = json.dumps(result, allow_nan=False, ensure_ascii=False).encode()
     except (TypeError, ValueError, RecursionError):
@@ -176,6 +195,8 @@ async def _release(store: Store, request_id: str, wording: _Wording, expect: str
         shown = await _taken(store, shown)
         reply = await _send(store, shown, wording)
     after = await read_shown(store, shown.request_id)
+    if reply is ReleaseReply.ALIVE:
+        raise _alive(after, (await read_standings(store, [after], wording.presumed_s))[0])
     if reply is not ReleaseReply.RELEASED:
         _refuse(reply, after, version_of(shown))
     return after
@@ -189,7 +210,7 @@ async def _send(store: Store, shown: Record, wording: _Wording) -> ReleaseReply:
         verified=wording.verified,
         by=wording.signed.by,
         reason=wording.signed.reason,
-        presumed_ms=wording.presumed_ms,
+        presumed_ms=silence_ms(wording.presumed_s),
         override=int(wording.override),
         body=wording.body,
     )
@@ -215,16 +236,28 @@ def _changed(record: Record, expected: str) -> LedgerReleaseRefusedError:
     return LedgerReleaseRefusedError(what, state=record.state, next_step=next_step)
 
 
+_MARK_DEAD = "`mycelium transitions mark-dead … --override-heartbeat` (in Python: `mark_dead(…, override=True)`)"
+
+
+def _alive(record: Record, standing: Standing) -> LedgerWorkerAliveError:
+    """Say until when the old attempt may send, and what shortens that: which depends on whether it is still held."""
+    name = repr(record.request_id)
+    wait = f"Wait {standing.for_s} s"
+    if record.state in HELD:
+        what = f"{name} is held: its worker's session lapsed, and the worker may be alive for {standing.for_s} s more."
+        next_step = f"{wait}; if you saw it die, say so with {_MARK_DEAD}. The override of a release does not."
+    else:
+        what = f"{name} may not be released as not executed yet: its old attempt may still send for {standing.for_s} s."
+        known = "if you know that it can send nothing more, say so with --override-heartbeat (in Python: override=True)"
+        next_step = f"{wait}; or, {known}."
+    return LedgerWorkerAliveError(what, state=record.state, next_step=f"{NOTHING} {next_step}")
+
+
 _REFUSALS: dict[ReleaseReply, tuple[type[LedgerError], str, str]] = {
     ReleaseReply.HELD: (
         LedgerReleaseRefusedError,
         "is held: its worker's session is alive.",
-        "Wait for its outcome. If its worker is dead, say so with `mycelium transitions mark-dead`.",
-    ),
-    ReleaseReply.ALIVE: (
-        LedgerWorkerAliveError,
-        "may not be settled yet: its old attempt may still send.",
-        "Wait until it is presumed dead, or say with `mycelium transitions mark-dead` that its worker is.",
+        f"Wait for its outcome. If you saw its worker die, say so with {_MARK_DEAD}; an override here does not.",
     ),
     ReleaseReply.OPEN: (
         LedgerReleaseRefusedError,

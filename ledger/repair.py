@@ -24,7 +24,9 @@ class RepairReply(StrEnum):
 
 
 @scripted("mycelium.ledger", "repair", RepairReply)
-def repair_script(*, request_id: str, effect_class: str, mode: str, keep: int, keep_result: int) -> None:
+def repair_script(  # noqa: PLR0913 - the caller's declaration is told whole
+    *, request_id: str, effect: str, effect_class: str, mode: str, keep: int, keep_result: int
+) -> None:
     """Stub of `repair.lua`."""
 
 
@@ -37,6 +39,7 @@ async def repair(store: Store, intent: Intent) -> RepairReply:
     item = intent.item()
     command = repair_script(
         request_id=item.id,
+        effect=item.effect,
         effect_class=item.effect_class,
         mode=item.mode,
         keep=item.keep,

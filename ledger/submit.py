@@ -70,7 +70,12 @@ class JobItem(NamedTuple):
     keep_result: int
     about: bytes
     asked: int
+    key: str
     body: bytes
+
+    def __repr__(self) -> str:
+        # Arguments and keys may be secrets of the caller's, and a repr ends up in logs.
+        return f"<job {self.id!r} of {self.tool!r}>"
 
 
 @scripted("mycelium.ledger", "submit", SubmitReply)
@@ -113,6 +118,7 @@ class Intent:
         about: where the call came from, for people.
         drift: what happens when the same dispatch comes with other arguments.
         asked: whether there is a way to learn what became of an unknown one: an adapter, or a key to send again.
+        key: the provider's key, where the caller chose one.
         delay_s: seconds before it may run.
         retention: how long it is kept after its end.
     """
@@ -123,6 +129,8 @@ class Intent:
     about: About = field(default_factory=About)
     drift: Drift = Drift.SOFT
     asked: bool = False
+    # It may be a secret of the caller's, and a repr ends up in logs.
+    key: str = field(default="", repr=False)
     delay_s: float = 0.0
     retention: Retention = Retention()
 
@@ -146,6 +154,7 @@ class Intent:
             keep_result=round(self.retention.result.total_seconds() * 1000),
             about=self.about.body(),
             asked=int(self.asked),
+            key=self.key or (self.identity.effect_id if binding.propagate_effect_id_as_provider_key else ""),
             body=self.identity.args,
         )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -48,6 +48,10 @@ class EndedItem(NamedTuple):
     ref: str
     body: bytes
 
+    def __repr__(self) -> str:
+        # Results may be secrets of the caller's, and a repr ends up in logs.
+        return f"<end of {self.id!r}: {self.verb}>"
+
 
 class KnownItem(NamedTuple):
     """A tool that the worker can run, and how it is declared there."""
@@ -84,7 +88,8 @@ class Settlement:
     request_id: str
     fence: str
     verb: Settle
-    body: bytes = b""
+    # Results may be secrets of the caller's, and a repr ends up in logs.
+    body: bytes = field(default=b"", repr=False)
     error: str = ""
     delay_s: float = 0.0
     over: bool = True
@@ -119,7 +124,8 @@ class Grant:
         boundary_mode: who writes the mark.
         effect_id: the dedupe identity, and the provider's idempotency key.
         age_ms: server milliseconds since the first dispatch of the transition; 0 when there was none.
-        args: canonical arguments.
+        key: what a parameter of the tool carries to the provider as its key; empty: no parameter does.
+        args: the stored arguments.
     """
 
     request_id: str
@@ -130,7 +136,9 @@ class Grant:
     boundary_mode: BoundaryMode
     effect_id: str
     age_ms: int
-    args: bytes
+    # Arguments and keys may be secrets of the caller's, and a repr ends up in logs.
+    key: str = field(repr=False)
+    args: bytes = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +156,7 @@ class TurnReport:
     grants: tuple[Grant, ...]
 
 
-_GRANT_WIDTH = 9
+_GRANT_WIDTH = 10
 
 
 async def take_turn(  # noqa: PLR0913 - a turn is told whole
@@ -203,7 +211,7 @@ async def take_turn(  # noqa: PLR0913 - a turn is told whole
 
 def _grants(values: list[object], now_ms: int) -> Iterator[Grant]:
     for at in range(0, len(values), _GRANT_WIDTH):
-        request_id, fence, attempt, tool, effect_class, mode, effect, first, args = values[at : at + _GRANT_WIDTH]
+        request_id, fence, attempt, tool, effect_class, mode, effect, first, key, args = values[at : at + _GRANT_WIDTH]
         first_ms = integer(first)
         yield Grant(
             request_id=text(request_id),
@@ -214,5 +222,6 @@ def _grants(values: list[object], now_ms: int) -> Iterator[Grant]:
             boundary_mode=BoundaryMode(text(mode)),
             effect_id=text(effect),
             age_ms=now_ms - first_ms if first_ms else 0,
+            key=text(key),
             args=raw(args),
         )

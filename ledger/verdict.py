@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -91,6 +91,7 @@ class Doubt:
         ended: whether the old attempt is known to be over, so that it can send nothing more.
         asks: how often its provider could not say.
         age_ms: server milliseconds since its first dispatch.
+        key: what a parameter of the tool carried to the provider as its key; empty: no parameter did.
         args: canonical arguments.
     """
 
@@ -105,10 +106,12 @@ class Doubt:
     ended: bool
     asks: int
     age_ms: int
-    args: bytes
+    # Arguments and keys may be secrets of the caller's, and a repr ends up in logs.
+    key: str = field(repr=False)
+    args: bytes = field(repr=False)
 
 
-_WIDTH = 12
+_WIDTH = 13
 
 
 async def due(calls: Channel, known: Sequence[str], *, page: int, put_off_s: float) -> list[Doubt]:
@@ -130,7 +133,7 @@ async def due(calls: Channel, known: Sequence[str], *, page: int, put_off_s: flo
 
 def _doubts(values: list[object], now_ms: int) -> Iterator[Doubt]:
     for at in range(0, len(values), _WIDTH):
-        request_id, fence, tool, effect_class, effect, attempts, ref, since, ended, asks, first, args = values[
+        request_id, fence, tool, effect_class, effect, attempts, ref, since, ended, asks, key, first, args = values[
             at : at + _WIDTH
         ]
         yield Doubt(
@@ -145,6 +148,7 @@ def _doubts(values: list[object], now_ms: int) -> Iterator[Doubt]:
             ended=text(ended) == "1",
             asks=integer(asks),
             age_ms=now_ms - integer(first) if integer(first) else 0,
+            key=text(key),
             args=raw(args),
         )
 

@@ -6,7 +6,7 @@ must never cause an effect. What raises, takes too long or answers with anything
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
 from .verdict import Verdict
@@ -30,9 +30,10 @@ class Lookup:
     request_id: str
     effect_id: str
     tool: str
-    idempotency_key: str | None
+    # Arguments and keys may be secrets of the caller's, and a repr ends up in logs.
+    idempotency_key: str | None = field(repr=False)
     external_operation_ref: str | None
-    arguments: dict[str, object]
+    arguments: dict[str, object] = field(repr=False)
     unknown_since_s: float
     attempt: int
 

@@ -11,13 +11,15 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ..leases.channel import Channel
 from ..ledger.record import Failure
 from ..ledger.states import EffectClass
 from ..ledger.verdict import Doubt, Said, VerdictReply, due, record_if_unknown
 from .verdict import Verdict, VerdictWord
+
+_REASON_CHARS = 200
 
 Question = Callable[[Doubt], Awaitable[Verdict]]
 
@@ -61,8 +63,9 @@ class Conclusion:
     """What an answer comes to."""
 
     said: Said
-    evidence: str = ""
-    body: bytes = b""
+    # Results may be secrets of the caller's, and a repr ends up in logs.
+    evidence: str = field(default="", repr=False)
+    body: bytes = field(default=b"", repr=False)
     ask_again_s: float = 0.0
 
 
@@ -88,17 +91,19 @@ class ResolveReport:
 def conclude(doubt: Doubt, verdict: Verdict, tool: AskedTool, settings: ResolveSettings) -> Conclusion:
     """Judge one answer: a pure function of what is known."""
     if verdict.word is VerdictWord.COMPLETED:
-        return Conclusion(Said.COMPLETED, evidence=_json(verdict.evidence), body=_json(verdict.result).encode())
+        body = _result(verdict.result)
+        if body is None:
+            return _unknown(doubt, "the adapter's result cannot be kept", settings)
+        return Conclusion(Said.COMPLETED, evidence=_evidence(verdict.evidence), body=body)
     wait_s = _wait_s(doubt, tool, settings)
     if verdict.word is VerdictWord.NOT_EXECUTED:
         if wait_s > 0:
             return Conclusion(Said.UNKNOWN, evidence="absent, but it may still arrive", ask_again_s=wait_s)
         failure = Failure("NotExecuted", "The provider has no record of it, and it cannot arrive any more.")
-        return Conclusion(Said.NOT_EXECUTED, evidence=_json(verdict.evidence), body=failure.body())
+        return Conclusion(Said.NOT_EXECUTED, evidence=_evidence(verdict.evidence), body=failure.body())
     if wait_s <= 0 and _may_resend(doubt, tool):
-        return Conclusion(Said.RESEND, evidence=f"sent again by key; {verdict.reason}"[:200])
-    again_s = min(settings.at_most_s, settings.first_s * 2.0 ** min(doubt.asks, 30))
-    return Conclusion(Said.UNKNOWN, evidence=verdict.reason[:200], ask_again_s=again_s)
+        return Conclusion(Said.RESEND, evidence=_short(f"sent again by key; {verdict.reason}"))
+    return _unknown(doubt, verdict.reason, settings)
 
 
 async def run_once(
@@ -154,8 +159,40 @@ def _wait_s(doubt: Doubt, tool: AskedTool, settings: ResolveSettings) -> float:
 def _may_resend(doubt: Doubt, tool: AskedTool) -> bool:
     if doubt.effect_class is not EffectClass.KEYED_MUTATE or tool.key_window_s is None:
         return False
-    return doubt.age_ms / 1000 + tool.timeout_s < tool.key_window_s
+    # Below 0 the server's clock was set back: nobody can say how old the key is.
+    return doubt.age_ms >= 0 and doubt.age_ms / 1000 + tool.timeout_s < tool.key_window_s
 
 
-def _json(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
+def _unknown(doubt: Doubt, reason: str, settings: ResolveSettings) -> Conclusion:
+    again_s = min(settings.at_most_s, settings.first_s * 2.0 ** min(doubt.asks, 30))
+    return Conclusion(Said.UNKNOWN, evidence=_short(reason), ask_again_s=again_s)
+
+
+def _result(value: object) -> bytes | None:
+    """The result as it is stored; None where JSON cannot hold it: another one in its place would be forged."""
+    try:
+        return _json(value).encode()
+    except Exception:  # noqa: BLE001 - an object of the adapter's own may raise anything
+        return None
+
+
+def _evidence(value: object) -> str:
+    """What was seen, for people; of what JSON cannot hold the type alone is told."""
+    try:
+        told = _json(value, default=_type_of)
+        told.encode()
+    except Exception:  # noqa: BLE001 - an object of the adapter's own may raise anything
+        return _json(_type_of(value))
+    return told
+
+
+def _json(value: object, *, default: Callable[[object], str] | None = None) -> str:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=default)
+
+
+def _type_of(value: object) -> str:
+    return f"<{type(value).__name__}>"
+
+
+def _short(reason: str) -> str:
+    return reason.encode("utf-8", "backslashreplace").decode()[:_REASON_CHARS]

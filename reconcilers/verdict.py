@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NoReturn
 
@@ -32,9 +32,10 @@ class Verdict:
     """
 
     word: VerdictWord
-    result: object = None
-    evidence: object = None
-    reason: str = ""
+    # What a provider says may be a secret of the caller's, and a repr ends up in logs.
+    result: object = field(default=None, repr=False)
+    evidence: object = field(default=None, repr=False)
+    reason: str = field(default="", repr=False)
 
     @classmethod
     def completed(cls, result: object, evidence: object) -> Verdict:

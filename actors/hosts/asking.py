@@ -29,10 +29,10 @@ async def answer(tool: AnyTool | None, ask: Ask, max_bytes: int) -> Answer:
         max_bytes: limit on the encoded result, and on the encoded evidence.
     """
     adapter = None if tool is None else tool.reconciler
-    if adapter is None:
+    if tool is None or adapter is None:
         return _unknown(ask, "no reconciler")
     try:
-        asked = asyncio.create_task(_call(adapter, _lookup(ask)))
+        asked = asyncio.create_task(_call(adapter, _lookup(ask, tool)))
         # Not `wait_for`: it would wait for an adapter that ignores its cancellation.
         if not (await asyncio.wait({asked}, timeout=ask.timeout_s))[0]:
             _abandon(asked)
@@ -49,13 +49,15 @@ def _abandon(asked: asyncio.Task[object]) -> None:
     asked.cancel()
 
 
-def _lookup(ask: Ask) -> Lookup:
+def _lookup(ask: Ask, tool: AnyTool) -> Lookup:
+    # Without a parameter for it a tool may send what `current_call()` told it; with one it sent what is on record.
+    sent = ask.idempotency_key or (ask.effect_id if tool.binding.key_param is None else None)
     arguments = msgspec.json.decode(ask.args, type=dict[str, object])
     return Lookup(
         request_id=ask.request_id,
         effect_id=ask.effect_id,
         tool=ask.tool,
-        idempotency_key=ask.idempotency_key,
+        idempotency_key=sent,
         external_operation_ref=ask.external_operation_ref,
         arguments=arguments,
         unknown_since_s=ask.unknown_since_s,

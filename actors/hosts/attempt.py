@@ -95,7 +95,9 @@ class Attempt:
     def describe(self) -> CallContext:
         """The call as its tool may see it."""
         run, left_s = self.run, self.mark_within_s()
-        return CallContext(run.request_id, run.effect_id, run.attempt, run.fence, run.tool, run.effect_id, left_s)
+        return CallContext(
+            run.request_id, run.effect_id, run.attempt, run.fence, run.tool, run.key or run.effect_id, left_s
+        )
 
     @property
     def effect_class(self) -> EffectClass:
@@ -157,7 +159,8 @@ class Attempt:
 
     def raised(self, error: BaseException) -> Done:
         """The body raised, whatever it was."""
-        proved = isinstance(error, NotExecuted)
+        # What a call inside this one raised speaks of that one.
+        proved = isinstance(error, NotExecuted) and error.of_attempt in {"", self.run.fence}
         # By the clock as well: the timer may be late, and a plain tool's wait for its mark ends at the same moment.
         late = Outcome.TIMEOUT if self.loop.time() >= self._deadline else Outcome.FAILED
         outcome = Outcome.NOT_EXECUTED if proved else self._ended or late

@@ -63,6 +63,7 @@ class Run(msgspec.Struct, frozen=True, array_like=True, tag=1):
         mode: who marks, as it was granted.
         begin_by_s: the body begins before this instant of the machine's boot clock, or not at all: the control process
             trusts its session until then, and this one may be frozen between the frame and the first line (L7).
+        key: what is sent as the provider's key, where a parameter of the tool carries it.
     """
 
     slot: int
@@ -77,6 +78,7 @@ class Run(msgspec.Struct, frozen=True, array_like=True, tag=1):
     effect_class: EffectClass = EffectClass.IRREVERSIBLE
     mode: BoundaryMode = BoundaryMode.AUTOMATIC
     begin_by_s: float = math.inf
+    key: str = ""
 
 
 class MarkReply(msgspec.Struct, frozen=True, array_like=True, tag=2):

@@ -145,7 +145,7 @@ class Serving:
             if _laxer(run, tool.binding):
                 self._refuse(run, "mycelium.DeclaredAnew", "This host has it declared stricter than it was granted.")
                 return
-            values = tool.from_wire(run.args, idempotency_key=run.effect_id)
+            values = tool.from_wire(run.args, idempotency_key=_key_of(tool, run))
         except KeyError:
             self._refuse(run, "mycelium.UnknownToolError", f"This host has no tool {run.tool!r}.")
         except BaseException as error:  # noqa: BLE001 - a validator of the tool's own may raise anything
@@ -294,3 +294,8 @@ def _run_plain(attempt: Attempt, body: Callable[[], object]) -> None:
         attempt.done = attempt.returned(value)
     if attempt.in_fork:
         end_fork()
+
+
+def _key_of(tool: AnyTool, run: Run) -> str | None:
+    """What the key parameter gets, where the caller gave none: what the row says was sent, else the effect id."""
+    return run.key or (run.effect_id if tool.binding.propagate_effect_id_as_provider_key else None)

@@ -20,10 +20,10 @@ from ...leases.errors import MissingRequestIdentityError, ToolDeclarationError
 from ...leases.keys import Keyspace
 from ...ledger.authorize import OperatorAuthorizer
 from ...ledger.binding import Binding
-from ...ledger.canon import canonical
+from ...ledger.canon import encode
 from ...ledger.decision import Decision
 from ...ledger.record import Record, read_record
-from ...ledger.states import Drift, EffectClass
+from ...ledger.states import BoundaryMode, Drift, EffectClass
 from ...ledger.submit import Intent
 from ...reconcilers.protocol import Adapter
 from ..arguments import Checked
@@ -149,8 +149,12 @@ class ActionLedger:
             raise ToolDeclarationError(what, next_step="Nothing was asked. Pass Binding(effect_class=…).")
         values: dict[str, object] = dict(kwargs)
         rest = {name: value for name, value in values.items() if name != binding.key_param}
-        body = canonical({"args": args, "kwargs": rest}, max_bytes=self.settings.max_args_bytes)
-        return self.prepared(tool, binding, Checked(values, body), self.reconciler, Naming(**named), decided=False)
+        encoded = encode({"args": args, "kwargs": rest}, max_bytes=self.settings.max_args_bytes)
+        checked = Checked(values, encoded.text, encoded.text if encoded.is_json else b"")
+        if binding.boundary_mode is BoundaryMode.EXPLICIT:
+            # Nothing that a host runs by itself can mark: the decision is the point of no return.
+            binding = replace(binding, boundary_mode=BoundaryMode.AUTOMATIC)
+        return self.prepared(tool, binding, checked, self.reconciler, Naming(**named), by_hand=True)
 
     def prepared(  # noqa: PLR0913 - all of it is what a call is
         self,
@@ -160,7 +164,7 @@ class ActionLedger:
         reconciler: Adapter | None,
         naming: Naming,
         *,
-        decided: bool,
+        by_hand: bool = False,
         drift: Drift | None = None,
         defer_unknown: bool = False,
         returns: pydantic.TypeAdapter[Any] | None = None,
@@ -173,13 +177,16 @@ class ActionLedger:
         naming.check()
         naming = self._named(tool, binding, naming)
         check_retention(self.settings.retention, binding)
+        identity = naming.identity(tool, binding, checked, namespace=self._namespace)
+        key = str(checked.values.get(binding.key_param) or "") if binding.key_param is not None else ""
         intent = Intent(
-            identity=naming.identity(tool, binding, checked, namespace=self._namespace),
+            identity=replace(identity, args=checked.body),
             tool=tool,
             binding=binding,
             about=naming.about(binding),
             drift=drift or self.settings.on_args_drift,
             asked=(reconciler or self.reconciler) is not None or binding.resends,
+            key=key,
             retention=self.settings.retention,
         )
         return Prepared(
@@ -187,7 +194,7 @@ class ActionLedger:
             values=checked.values,
             reconciler=reconciler or self.reconciler,
             defer_unknown=defer_unknown,
-            decided=decided,
+            by_hand=by_hand,
             poll_timeout_s=self.settings.poll_timeout_s,
             returns=returns,
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import inspect
+import json
 import logging
 import threading
 from collections.abc import Awaitable, Callable
@@ -16,9 +17,12 @@ from ...ledger.claim import Shown
 from ...ledger.verdict import Doubt, Said, VerdictReply, record_if_unknown
 from ...reconcilers.protocol import Adapter, Lookup
 from ...reconcilers.resolve import AskedTool, ResolveSettings, conclude
-from ...reconcilers.verdict import Verdict
-from .prepared import Prepared, decoded
+from ...reconcilers.verdict import Verdict, VerdictWord
+from ..hosts.results import encode_result
+from .prepared import Prepared
 from .settings import LedgerSettings
+
+_EVIDENCE_BYTES = 4096
 
 log = logging.getLogger(__name__)
 
@@ -29,6 +33,7 @@ class Asking:
     def __init__(self, store: Store, settings: LedgerSettings) -> None:
         self._store = store
         self._timeout_s = settings.reconcile_timeout_s
+        self._max_result_bytes = settings.max_result_bytes
         self._rules = ResolveSettings(presumed_dead_s=settings.session.ttl_s + settings.session.grace_s)
 
     async def settle(self, call: Prepared, shown: Shown) -> tuple[bool, str]:
@@ -44,7 +49,7 @@ class Asking:
         if adapter is None:
             return False, ""
         doubt = _doubt(call, shown)
-        verdict = await self._ask(adapter, _lookup(call, shown))
+        verdict, body = self._kept(await self._ask(adapter, _lookup(call, shown)))
         tool = AskedTool(adapter.lag_s, binding.timeout_s, None)
         conclusion = conclude(doubt, verdict, tool, self._rules)
         reply = await record_if_unknown(
@@ -53,7 +58,7 @@ class Asking:
             conclusion.said,
             by="reconciler",
             evidence=conclusion.evidence,
-            body=conclusion.body,
+            body=body or conclusion.body,
             ask_again_s=conclusion.ask_again_s,
         )
         # Whoever was quicker has settled it: it is looked at again, and its winner is waited for.
@@ -61,6 +66,15 @@ class Asking:
             return True, ""
         later = f"; it may be asked again in {conclusion.ask_again_s:.0f} s" if conclusion.ask_again_s >= 1 else ""
         return False, conclusion.evidence + later
+
+    def _kept(self, verdict: Verdict) -> tuple[Verdict, bytes]:
+        """Keep an adapter's result as a tool's own, with its limits; tell evidence that is no JSON by its type."""
+        if verdict.word is not VerdictWord.COMPLETED:
+            return verdict, b""
+        body, _ = encode_result(verdict.result, self._max_result_bytes)
+        evidence, fault = encode_result(verdict.evidence, _EVIDENCE_BYTES)
+        told = type(verdict.evidence).__name__ if fault else json.loads(evidence)
+        return Verdict.completed(None, told), body
 
     async def _ask(self, adapter: Adapter, lookup: Lookup) -> Verdict:
         try:
@@ -122,21 +136,22 @@ def _doubt(call: Prepared, shown: Shown) -> Doubt:
         ended=shown.ended,
         asks=shown.asks,
         age_ms=max(0, shown.now_ms - shown.first_ms) if shown.first_ms else 0,
+        key=shown.key,
         args=call.intent.identity.args,
     )
 
 
 def _lookup(call: Prepared, shown: Shown) -> Lookup:
     binding = call.intent.binding
-    own = binding.key_param is not None and not binding.propagate_effect_id_as_provider_key
-    sent = shown.key or ("" if own else shown.effect_id)
+    # Without a parameter for it a tool may send what `current_call()` told it; with one it sent what is on record.
+    sent = shown.key or (shown.effect_id if binding.key_param is None else "")
     return Lookup(
         request_id=shown.request_id,
         effect_id=shown.effect_id,
         tool=call.intent.tool,
         idempotency_key=sent or None,
         external_operation_ref=shown.ref or None,
-        arguments=decoded(call.intent.identity.args),
+        arguments=call.arguments(),
         unknown_since_s=max(0, shown.now_ms - shown.unknown_ms) / 1000,
         attempt=shown.attempts,
     )

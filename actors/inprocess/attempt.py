@@ -35,6 +35,7 @@ class InlineAttempt:
         key: what the provider gets as its key.
         began: whether its body may have begun.
         settled: whether its end was told to the store, or is about to be.
+        mark_missed: a mark that its tool asked for got no answer from the store: the tool could not start its effect.
     """
 
     def __init__(  # noqa: PLR0913, PLR0917 - a grant is told whole
@@ -54,6 +55,7 @@ class InlineAttempt:
         self.key = key
         self.began = False
         self.settled = False
+        self.mark_missed = False
         self._dropped = dropped
         self._store = store
         self._loop = asyncio.get_running_loop()
@@ -175,7 +177,8 @@ class InlineAttempt:
         try:
             (word,) = await mark(store.calls, [item], session_id=session.id, epoch=session.epoch, patience_s=patience_s)
         except ServerError as error:
-            # One that is proved not to have run leaves no doubt.
+            # One that is proved not to have run leaves no doubt, and is no failure of the tool's.
+            self.mark_missed = True
             self._in_doubt = not isinstance(error, ServerUnavailableError)
             raise self._refused(f"The mark was not acknowledged: {error.what}") from error
         return word

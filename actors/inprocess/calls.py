@@ -18,6 +18,7 @@ from ...leases.errors import (
 )
 from ...ledger.decision import PREDICATES, Decision, DecisionIntent, DecisionSnapshot
 from ...ledger.identity import Identity
+from ...ledger.states import State
 from ...ledger.turn import Settlement
 from ..context import RUNNING
 from ..effect import BODY_LOOP
@@ -47,7 +48,8 @@ def run_here(engine: Engine, call: Prepared, body: Callable[[dict[str, object]],
     _check_inside(call)
     begun = engine.begin(call)
     if isinstance(begun, Returned):
-        return call.stored(begun)
+        stored: object = call.stored(begun)
+        return stored
     try:
         if (decision := _decide(call, begun)) is not None:
             engine.run(lambda: engine.service.decide(begun, decision))
@@ -80,7 +82,8 @@ async def run_here_async(
     _check_inside(call)
     begun = await engine.begin_async(call)
     if isinstance(begun, Returned):
-        return call.stored(begun)
+        stored: object = call.stored(begun)
+        return stored
     try:
         if (decision := _decide(call, begun)) is not None:
             await engine.await_(lambda: engine.service.decide(begun, decision))
@@ -95,7 +98,7 @@ async def run_here_async(
             value = await body(_values(call, begun))
     except BaseException as error:
         begun.end()
-        await _record_async(engine, begun, failed(begun, error), error)
+        await _record_async(engine, begun, failed(begun, error, tracked=False), error)
         raise
     begun.end()
     warn_if_unmarked(call.intent, begun.came_to)
@@ -132,7 +135,8 @@ def decide_on(call: Prepared, attempt: InlineAttempt) -> Decision:
 
 
 def _decide(call: Prepared, attempt: InlineAttempt) -> Decision | None:
-    return None if call.decided else decide_on(call, attempt)
+    # Claimed, and no more: the decision did not come with the claim.
+    return decide_on(call, attempt) if attempt.shown.state is State.CLAIMED else None
 
 
 def _check_inside(call: Prepared) -> None:
@@ -159,8 +163,8 @@ def _check_allowed(attempt: InlineAttempt, decision: Decision) -> None:
     what = f"{attempt.shown.request_id!r} was denied: {'; '.join(decision.denied_reasons)}."
     raise LedgerDeniedError(
         what,
-        next_step="Its body did not run, and the denial is recorded. Change what is wrong; where its class lets a failure "
-        "run again, call again, else with a new request id.",
+        next_step="Its body did not run, and the denial is recorded. Change what is wrong; where its class lets a "
+        "failure run again, call again, else with a new request id.",
         state="failed",
         request_id=attempt.shown.request_id,
         why="denied",
@@ -195,10 +199,9 @@ def _before(attempt: InlineAttempt, error: BaseException) -> Settlement | None:
 
 def _values(call: Prepared, attempt: InlineAttempt) -> dict[str, object]:
     param = call.intent.binding.key_param
-    filled = call.intent.binding.propagate_effect_id_as_provider_key or attempt.shown.key
-    if param is None or not filled or param in call.values:
+    if param is None or not attempt.shown.key or param in call.values:
         return call.values
-    return {**call.values, param: attempt.key}
+    return {**call.values, param: attempt.shown.key}
 
 
 @contextmanager

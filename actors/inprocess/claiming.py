@@ -10,6 +10,7 @@ from ...leases.errors import ServerError, SessionLostError
 from ...leases.session import Session
 from ...leases.store import Store
 from ...ledger.claim import Claimed, ClaimReply, Holder, Shown, Stand, claim
+from ...ledger.decision import PREDICATES
 from ...ledger.states import Boundary, BoundaryMode
 from .attempt import InlineAttempt
 from .background import Background
@@ -56,7 +57,7 @@ class Claimer:
     def attempt(self, call: Prepared, shown: Shown, session: Session) -> InlineAttempt:
         """The attempt that a claim granted."""
         # As on a worker: where the caller chose no key, the effect id is the one that a body may send by itself.
-        key = call.key or shown.key or shown.effect_id
+        key = shown.key or shown.effect_id
         return InlineAttempt(self._store, call.intent, shown, session, key, self.settler.pick_up)
 
     async def _whole(self, call: Prepared, session: Session, stand: Stand) -> Claimed:
@@ -65,7 +66,7 @@ class Claimer:
 
         async def ask() -> Claimed:
             calls = self._store.calls
-            return await claim(calls, call.intent, holder, op=op, key=call.key, boundary=boundary, stand=stand)
+            return await claim(calls, call.intent, holder, op=op, boundary=boundary, stand=stand)
 
         asked = asyncio.ensure_future(ask())
         try:
@@ -89,7 +90,8 @@ class Claimer:
 
 
 def _boundary_of(call: Prepared) -> Boundary | None:
-    if not call.decided:
+    # Asked for only now: a predicate may have been registered while the call waited.
+    if call.by_hand or len(PREDICATES):
         return None
     automatic = call.intent.binding.boundary_mode is BoundaryMode.AUTOMATIC
     return Boundary.MAYBE_CROSSED if automatic else Boundary.NOT_CROSSED

@@ -8,7 +8,7 @@ from ...ledger.authorize import OperatorAuthorizer
 from ...ledger.listing import Listed, list_transitions, look_at
 from ...ledger.mark_dead import mark_dead
 from ...ledger.record import Record
-from ...ledger.release import Verified, release
+from ...ledger.release import NOT_GIVEN, Verified, release
 from ...ledger.states import State
 from .engine import Engine
 
@@ -65,7 +65,7 @@ class Desk:
         verified: Verified | str,
         by: str,
         reason: str,
-        result: object = None,
+        result: object = NOT_GIVEN,
         override: bool = False,
         expect: str | None = None,
         credential: str | None = None,

@@ -128,13 +128,11 @@ class _Round:
 
     def _rule(self, shown: Shown) -> Ruling:
         binding = self._call.intent.binding
-        propagate = binding.propagate_effect_id_as_provider_key
-        stored = shown.key or (shown.effect_id if propagate else None)
         return resolve(
             _view(shown),
             binding,
             self._liveness(shown),
-            key_match(binding.key_param is not None, stored, self._call.key or None, propagate or bool(shown.key)),
+            key_match(binding.key_param is not None, shown.key or None, self._call.intent.key or None, propagate=True),
             key_age(shown.first_ms or None, binding.key_window_s, shown.now_ms, binding.timeout_s),
         )
 

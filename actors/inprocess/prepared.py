@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import pydantic
+from pydantic_core import to_jsonable_python
 
 from ...ledger.submit import Intent
 from ...reconcilers.protocol import Adapter
@@ -23,7 +24,7 @@ class Prepared:
         values: validated arguments by name; the provider's key is among them only if the caller gave it.
         reconciler: the adapter that asks its provider, or None.
         defer_unknown: whether a read whose outcome is unknown is refused instead of run again.
-        decided: whether its decision comes with the claim; else `decide` is called for it.
+        by_hand: its body is run by somebody else, who records the decision.
         poll_timeout_s: how long another holder is waited for; None: for ever.
         returns: reads a stored result back as what the function declares to return; None: it declares nothing.
     """
@@ -32,7 +33,7 @@ class Prepared:
     values: dict[str, object]
     reconciler: Adapter | None = None
     defer_unknown: bool = False
-    decided: bool = True
+    by_hand: bool = False
     poll_timeout_s: float | None = None
     returns: pydantic.TypeAdapter[Any] | None = None
 
@@ -40,11 +41,11 @@ class Prepared:
         # Arguments may be secrets of the caller's, and a repr ends up in logs.
         return f"<prepared call of {self.intent.tool!r}>"
 
-    @property
-    def key(self) -> str:
-        """The provider's key that the caller chose; empty: none."""
-        param = self.intent.binding.key_param
-        return str(self.values.get(param) or "") if param is not None else ""
+    def arguments(self) -> dict[str, object]:
+        """The arguments as JSON values, for an adapter."""
+        stored = self.intent.identity.args
+        told: object = json.loads(stored) if stored else to_jsonable_python(self.values, fallback=str)
+        return cast("dict[str, object]", told) if isinstance(told, dict) else {}
 
     def stored(self, returned: Returned) -> Any:  # noqa: ANN401 - what the function declares to return
         """The stored result, as the function declares it; as a JSON value where it cannot be read back so.
@@ -81,9 +82,3 @@ class Returned:
 
 
 Begun = InlineAttempt | Returned
-
-
-def decoded(body: bytes) -> dict[str, object]:
-    """Stored canonical arguments as a JSON object, for an adapter."""
-    value: object = json.loads(body) if body else {}
-    return value if isinstance(value, dict) else {}  # pyright: ignore[reportUnknownVariableType]

@@ -5,7 +5,12 @@ from __future__ import annotations
 import asyncio
 import uuid
 
-from ...leases.errors import LedgerOutcomeAlreadySetError, LedgerPollTimeoutError, ServerUnavailableError
+from ...leases.errors import (
+    LedgerOutcomeAlreadySetError,
+    LedgerPollTimeoutError,
+    ServerUnavailableError,
+    SessionLostError,
+)
 from ...leases.store import Store, open_store
 from ...ledger.claim import Holder
 from ...ledger.decide import DecideReply, decide
@@ -98,6 +103,9 @@ class Service:
             decision=decision.body(),
             boundary=boundary,
         )
+        if word in {DecideReply.LOST, DecideReply.EPOCH}:
+            what = "This process lost its session before the decision was recorded."
+            raise SessionLostError(what, next_step="Nothing was dispatched, and the call was given back. Call again.")
         if word not in {DecideReply.DECIDED, DecideReply.DENIED}:
             what = f"The decision on {attempt.shown.request_id!r} was refused: {word}."
             next_step = (

@@ -27,24 +27,37 @@ def completed(attempt: InlineAttempt, value: object, *, max_bytes: int) -> Settl
     return _settlement(attempt, Settle.COMPLETED, Boundary.CROSSED, body=body, error=fault)
 
 
-def failed(attempt: InlineAttempt, error: BaseException) -> Settlement:
+def failed(attempt: InlineAttempt, error: BaseException, *, tracked: bool = True) -> Settlement:
     """The body raised (design, "Boundary modes"; E4).
 
-    `NotExecuted` proves that there is no effect, and so does an error before the mark. What was cut short, by an
-    interrupt or a cancellation, may leave a thread behind that still sends, so such an attempt is not told as over.
+    `NotExecuted` proves that there is no effect, if it is this body's own and not one that a call inside it raised; and
+    so does an error before the mark. A mark that the store did not take is no failure of the tool's.
+
+    Args:
+        attempt: whose body it was.
+        error: what it raised. What was cut short, by an interrupt or a cancellation, may leave a thread behind.
+        tracked: False where tasks that the body began may outlive it and still send, as in async code.
     """
     boundary = attempt.came_to
     unsent = boundary is Boundary.NOT_CROSSED
-    if not isinstance(error, Exception):
-        verb = Settle.RELEASED if unsent or attempt.intent.binding.repeatable else Settle.UNKNOWN
-        over = False
+    repeatable = attempt.intent.binding.repeatable
+    cut_short = not isinstance(error, Exception)
+    if cut_short or (unsent and attempt.mark_missed):
+        verb = Settle.RELEASED if unsent or repeatable else Settle.UNKNOWN
     else:
-        proved = isinstance(error, NotExecuted)
-        repeatable = attempt.intent.binding.repeatable
-        verb = Settle.FAILED if proved or unsent else Settle.RETRY if repeatable else Settle.UNKNOWN
-        over = True
+        proved = unsent or _proves(attempt, error)
+        verb = Settle.FAILED if proved else Settle.RETRY if repeatable else Settle.UNKNOWN
+    over = verb is Settle.FAILED or unsent or (tracked and not cut_short)
     name = name_of(type(error)).rpartition(".")[2]
     return _settlement(attempt, verb, boundary, body=Failure(name, words_of(error)).body(), error=name, over=over)
+
+
+def _proves(attempt: InlineAttempt, error: BaseException) -> bool:
+    if not isinstance(error, NotExecuted):
+        return False
+    # It speaks of the attempt that it ended first; what goes on out of a call inside this one says nothing of this one.
+    error.of_attempt = error.of_attempt or attempt.shown.fence
+    return error.of_attempt == attempt.shown.fence
 
 
 def told(attempt: InlineAttempt, error: BaseException, *, after_effect: bool) -> Settlement:

@@ -1,5 +1,5 @@
 -- Take one intended effect for this very holder: record it if it is new, run it again if a ruling on it still stands.
--- ARGV  session epoch:digits op client request_id effect ticket share drift tool effect_class mode again max_attempts max_deaths keep keep_result about asked key boundary expect auth window_ms:int body
+-- ARGV  session epoch:digits op client request_id effect ticket share drift tool effect_class mode again max_attempts max_deaths keep keep_result about asked key own boundary expect auth window_ms:int body
 -- REPLY granted known conflict drift corrupt lost epoch
 -- WRITES row args result ready unknown held meta states counters events share ticket aliases
 -- INCLUDE prelude keys record identity
@@ -44,7 +44,8 @@ local strict = r and {
 
 local function by_key()
   if strict.class ~= 'keyed_mutate' or not r.first then return false end
-  local known = redis.call('HGET', row_key(r.id), 'key') or r.effect
+  local known = redis.call('HGET', row_key(r.id), 'key')
+  if not known then return false end
   local age_ms = now_ms - tonumber(r.first)
   -- A first dispatch in the future says that the clock was set back, and by how much nobody knows.
   return (key == '' or key == known) and age_ms >= 0 and age_ms < window_ms
@@ -65,6 +66,12 @@ local function next_fence()
 end
 
 local function grant(why, changes)
+  -- What this dispatch sends as its key: what was sent before, while that is in doubt or the caller leaves the key out; else
+  -- the caller's choice.
+  local doubted = r.doubt == '1' or changes.doubt == '1'
+  local known = redis.call('HEXISTS', row_key(r.id), 'key') == 1
+  if key ~= '' and not (doubted and known) then changes.key = key end
+  if key == '' and own == '1' and not known then changes.key = r.effect end
   r.fence = changes.fence
   r.attempts = r.attempts + 1
   changes.attempts = digits(r.attempts)
@@ -102,7 +109,6 @@ if not r then
   if about ~= '' then changes.about = about end
   if asked == '1' then changes.asked = asked end
   if again == '0' then changes.again = again end
-  if key ~= '' then changes.key = key end
   if body ~= '' then redis.call('SET', args_key(request_id), body) end
   name(r, ticket, share, changes)
   grant('claim', changes)
@@ -117,7 +123,6 @@ elseif may_run() then
     if value ~= r[field] then changes[field] = value end
     r[field] = value
   end
-  if key ~= '' and redis.call('HEXISTS', row_key(r.id), 'key') == 0 then changes.key = key end
   if r.state == 'unknown' then
     redis.call('ZREM', unknown_key(r.tool), r.id)
     if CLASS[r.class] > 0 then changes.doubt = '1' end
@@ -129,7 +134,8 @@ elseif may_run() then
   end
   -- A provider's handle names an operation of the old attempt; only what is sent again by key is the same operation.
   if auth ~= 'key' then redis.call('HDEL', row_key(r.id), 'ref') end
-  changes.auth = ''
+  -- What an earlier attempt left is told of that one only.
+  for _, field in ipairs({'auth', 'error', 'decision', 'said', 'evidence'}) do changes[field] = '' end
   grant(auth, changes)
 else
   if how == 'link' then link(request_id, r, effect) end

@@ -13,9 +13,9 @@ for tool in each(known) do
     if r and r.state == 'unknown' then
       -- Asking twice is harmless (R1); the put-off only keeps many reconcilers from asking at once.
       redis.call('ZADD', unknown_key(tool), digits(now_ms + put_off_ms), id)
-      local more = redis.call('HMGET', row_key(id), 'ref', 'unknown_ms', 'ended', 'asks')
+      local more = redis.call('HMGET', row_key(id), 'ref', 'unknown_ms', 'ended', 'asks', 'key')
       for _, value in ipairs({id, r.fence, tool, r.class, r.effect, digits(r.attempts)}) do reply[#reply + 1] = value end
-      for at = 1, 4 do reply[#reply + 1] = more[at] or '' end
+      for at = 1, 5 do reply[#reply + 1] = more[at] or '' end
       reply[#reply + 1] = r.first or ''
       reply[#reply + 1] = redis.call('MGET', args_key(id))[1] or ''
       left = left - 1

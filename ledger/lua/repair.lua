@@ -1,5 +1,5 @@
 -- Fill in what a damaged row lacks with the strictest that it can mean; a row without a state stays as it is.
--- ARGV  request_id effect_class mode keep:digits keep_result:digits
+-- ARGV  request_id effect effect_class mode keep:digits keep_result:digits
 -- REPLY repaired whole missing hopeless
 -- WRITES row args result ready unknown held tools meta states counters events share ticket aliases
 -- INCLUDE prelude keys record
@@ -41,8 +41,10 @@ end
 local HARMLESS = {failed = true, cancelled = true, dead = true, claimed = true, delayed = true, parked = true}
 fill('boundary', RANK[row.boundary],
   row.state == 'completed' and 'crossed' or (HARMLESS[row.state] and 'not_crossed' or 'maybe_crossed'))
-fill('class', CLASS[row.class], effect_class)
-fill('mode', MODE[row.mode], mode)
+-- The caller's declaration is this row's only if it speaks of the same effect; of another one's nothing is known but the worst.
+local same = row.effect == effect
+fill('class', CLASS[row.class], same and effect_class or 'irreversible')
+fill('mode', MODE[row.mode], same and mode or 'automatic')
 number('keep', keep)
 number('keep_result', keep_result)
 number('n', last_entry())

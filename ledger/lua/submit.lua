@@ -1,6 +1,6 @@
 -- Record intended effects and queue them; the same effect joins, another effect under the same id is refused.
 -- ARGV  op client
--- EACH  job: id effect ticket share drift tool effect_class mode again max_attempts max_deaths delay_ms keep keep_result about asked body
+-- EACH  job: id effect ticket share drift tool effect_class mode again max_attempts max_deaths delay_ms keep keep_result about asked key body
 -- REPLY ok epoch created joined conflict drift corrupt
 -- WRITES row args ready delayed meta states counters events share ticket aliases
 -- INCLUDE prelude keys record identity
@@ -9,7 +9,7 @@ if not epoch then return {'epoch'} end
 
 local seen = {}
 
-local function join(id, effect, ticket, share, drift)
+local function join(id, effect, ticket, share, drift, body)
   local r, how, other = find(id, effect, ticket, share, drift)
   if not r then
     if how == 'conflict' or how == 'drift' then count('conflicts') end
@@ -22,6 +22,8 @@ local function join(id, effect, ticket, share, drift)
   if r.queued == '0' and not TERMINAL[r.state] then
     r.queued = '1'
     redis.call('HSET', row_key(r.id), 'queued', '1')
+    -- A worker reads arguments from here; what runs in process need not have left any that it can read.
+    redis.call('SET', args_key(r.id), body, 'NX')
     if r.state == 'ready' then
       redis.call('RPUSH', ready_key(r.tool), r.id)
       bell_rings = true
@@ -35,8 +37,8 @@ end
 local reply = {'ok'}
 local queued = {}
 for id, effect, ticket, share, drift, tool, effect_class, mode, again, max_attempts, max_deaths, delay_ms, keep,
-  keep_result, about, asked, body in each(job) do
-  local word, r = join(id, effect, ticket, share, drift)
+  keep_result, about, asked, key, body in each(job) do
+  local word, r = join(id, effect, ticket, share, drift, body)
   if word == 'missing' then
     word = 'created'
     r = {id = id, n = 0, fence = '0', keep = keep, waiters = client, effect = effect}
@@ -52,6 +54,7 @@ for id, effect, ticket, share, drift, tool, effect_class, mode, again, max_attem
     if about ~= '' then changes.about = about end
     if asked == '1' then changes.asked = asked end
     if again == '0' then changes.again = again end
+    if key ~= '' then changes.key = key end
     name(r, ticket, share, changes)
     move(r, later and 'delayed' or 'ready', 'submit', changes)
     count('submitted')

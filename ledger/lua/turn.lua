@@ -76,12 +76,14 @@ local function grant(r, fence)
   -- comes with the mark, so that a death before it leaves a row that is simply ready again.
   move(r, decided and 'attempting' or 'claimed', allowed or 'claim', {
     fence = fence, session = session, attempts = digits(r.attempts), boundary = 'not_crossed', ended = '0', epoch = epoch,
-    class = r.class, mode = r.mode, again = r.again or nil, auth = allowed and '' or nil,
+    class = r.class, mode = r.mode, again = r.again or nil, auth = allowed and '' or nil, error = r.attempts > 1 and '' or nil,
   })
 end
 
+-- What is sent as the provider's key is on the row where a parameter carries it; a read sends none.
 local function tell(r, body)
-  for _, value in ipairs({r.id, r.fence, digits(r.attempts), r.tool, r.class, r.mode, r.effect, r.first or '', body or ''}) do
+  local key = r.class ~= 'read' and redis.call('HGET', row_key(r.id), 'key') or ''
+  for _, value in ipairs({r.id, r.fence, digits(r.attempts), r.tool, r.class, r.mode, r.effect, r.first or '', key, body or ''}) do
     reply[#reply + 1] = value
   end
 end

@@ -16,7 +16,9 @@ local resend = said == 'resend'
 -- A first dispatch in the future says that the clock was set back, and by how much nobody knows.
 local age_ms = r.first and now_ms - tonumber(r.first)
 local young = age_ms and age_ms >= 0 and age_ms < window_ms
-if resend and not (r.class == 'keyed_mutate' and young and r.attempts < r.max_attempts) then
+-- What nobody queued would wait, ready and in doubt, for a caller who may never come: that one asks for it by itself.
+if resend and not (r.class == 'keyed_mutate' and young and r.attempts < r.max_attempts and r.queued ~= '0'
+    and redis.call('HEXISTS', row_key(r.id), 'key') == 1) then
   return {'window', r.state}
 end
 

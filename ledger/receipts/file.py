@@ -53,29 +53,32 @@ class ReceiptFile:
         self._inode = 0
         self._known_to = 0
 
-    async def write(self, receipts: Sequence[Receipt]) -> None:
+    async def write(self, receipts: Sequence[Receipt]) -> int:
         """Append receipts; they are on the disk when it returns.
+
+        Returns:
+            How many were not there before.
 
         Raises:
             ReceiptError: the file cannot be written; nothing of the batch is in it.
         """
-        if receipts:
-            await off_loop(lambda: self._append(receipts))
+        return await off_loop(lambda: self._append(receipts)) if receipts else 0
 
     async def aclose(self) -> None:
         """Do nothing: no file is kept open."""
 
-    def _append(self, receipts: Sequence[Receipt]) -> None:
+    def _append(self, receipts: Sequence[Receipt]) -> int:
         try:
             made = not self.path.exists()
             descriptor = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:
                 self._lock(descriptor)
-                self._append_locked(descriptor, receipts)
+                new = self._append_locked(descriptor, receipts)
             finally:
                 os.close(descriptor)
             if made:
                 _sync_directory(self.path.parent)
+            return new
         except OSError as error:
             what = f"The receipt file {self.path} cannot be written: {error.strerror or type(error).__name__}."
             raise ReceiptError(what, next_step="Mend the cause: then they can be written again.") from error
@@ -96,7 +99,7 @@ class ReceiptFile:
                     raise ReceiptError(what, next_step=next_step) from None
                 time.sleep(_LOCK_POLL_S)
 
-    def _append_locked(self, descriptor: int, receipts: Sequence[Receipt]) -> None:
+    def _append_locked(self, descriptor: int, receipts: Sequence[Receipt]) -> int:
         size = self._catch_up(descriptor)
         new = {bytes.fromhex(receipt.receipt_id): receipt.body() for receipt in receipts}
         bodies = [body for mark, body in new.items() if mark not in self._ids]
@@ -104,6 +107,7 @@ class ReceiptFile:
             _write_whole(descriptor, _end_of(descriptor, size) + b"".join(body + b"\n" for body in bodies), size)
         # Also when all were there: the process that wrote them may have been killed before this.
         os.fsync(descriptor)
+        return len(bodies)
 
     def _catch_up(self, descriptor: int) -> int:
         """Learn the ids that this or another process wrote since the last time; gives the size."""

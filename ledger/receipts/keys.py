@@ -26,6 +26,7 @@ LEAST_BYTES = 32
 
 _KEY_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _HEX = re.compile(r"[0-9a-fA-F]+")
+_ASK_SIGNER = "Nothing was verified. Ask who signed them for the key: only the key that signed a receipt verifies it."
 _MAKE_ONE = "Make one: printf 'key-1:%s\\n' \"$(openssl rand -hex 32)\"."
 
 
@@ -104,12 +105,13 @@ class ReceiptKeys:
         return self._signers.get(key_id)
 
     @classmethod
-    def read(cls, written: str, where: str) -> ReceiptKeys:
+    def read(cls, written: str, where: str, *, to_sign: bool = True) -> ReceiptKeys:
         """Read `key_id:secret`, once or more often.
 
         Args:
             written: the keys.
             where: what to name in an error.
+            to_sign: whether any key will do, as for signing: an error then tells how to make one.
 
         Raises:
             SettingsError: it has no key, one is not a key, or an id is there twice.
@@ -123,16 +125,16 @@ class ReceiptKeys:
                     raise SettingsError(what, next_step="Write key_id:secret, each id once.")
                 keys[key_id] = _secret(secret, where)
         if not keys:
-            raise SettingsError(f"{where} has no receipt key.", next_step=_MAKE_ONE)
+            raise SettingsError(f"{where} has no receipt key.", next_step=_MAKE_ONE if to_sign else _ASK_SIGNER)
         return cls(keys)
 
     @classmethod
-    def from_environment(cls, environ: Mapping[str, str] | None = None) -> ReceiptKeys:
+    def from_environment(cls, environ: Mapping[str, str] | None = None, *, to_sign: bool = True) -> ReceiptKeys:
         """Read MYCELIUM_RECEIPT_KEY; errors are those of `read`."""
-        return cls.read((os.environ if environ is None else environ).get(VARIABLE, ""), VARIABLE)
+        return cls.read((os.environ if environ is None else environ).get(VARIABLE, ""), VARIABLE, to_sign=to_sign)
 
     @classmethod
-    def from_file(cls, path: Path) -> ReceiptKeys:
+    def from_file(cls, path: Path, *, to_sign: bool = True) -> ReceiptKeys:
         """Read a file of keys.
 
         Raises:
@@ -143,7 +145,7 @@ class ReceiptKeys:
         except (OSError, UnicodeDecodeError) as error:
             why = error.strerror if isinstance(error, OSError) else "it is not text"
             raise SettingsError(f"The key file {path} cannot be read: {why}.", next_step="Check the path.") from None
-        return cls.read(written, f"The key file {path}")
+        return cls.read(written, f"The key file {path}", to_sign=to_sign)
 
 
 def _secret(secret: str, where: str) -> bytes:

@@ -26,8 +26,12 @@ _NEXT = "Use a path, file:///path, redis: for the ledger's own server, or postgr
 class ReceiptSink(Protocol):
     """Takes signed receipts and keeps one of each id, however often it is written."""
 
-    async def write(self, receipts: Sequence[Receipt]) -> None:
-        """Keep receipts for good before returning. Whatever it raises, writing them again must be safe."""
+    async def write(self, receipts: Sequence[Receipt]) -> int | None:
+        """Keep receipts for good before returning. Whatever it raises, writing them again must be safe.
+
+        Returns:
+            How many were not there before; None: it cannot tell.
+        """
         ...
 
     async def aclose(self) -> None:
@@ -67,7 +71,8 @@ def sink_of(address: str, *, store: Store | None = None) -> ReceiptSink:
         store: the ledger's server, which `redis:` needs.
 
     Raises:
-        SettingsError: it is no address for receipts, `redis:` has no store, or the extra `postgres` is not installed.
+        SettingsError: it is no address for receipts, a file's directory is not there, `redis:` has no store, or the
+            extra `postgres` is not installed.
     """
     if address == LEDGER:
         if store is None:
@@ -75,10 +80,20 @@ def sink_of(address: str, *, store: Store | None = None) -> ReceiptSink:
             raise SettingsError(what, next_step="Open it first, or name a file or a PostgreSQL server.")
         return ReceiptStream(store)
     if not is_table(address):
-        return ReceiptFile(path_of(address))
+        return ReceiptFile(_with_directory(path_of(address)))
     try:
         from .table import ReceiptTable  # noqa: PLC0415 - the driver is an extra
     except ImportError:
         what = "Receipts are to go to PostgreSQL, and its driver is not installed."
         raise SettingsError(what, next_step="Install it: pip install 'mycelium[postgres]'.") from None
     return ReceiptTable(address)
+
+
+def _with_directory(path: Path) -> Path:
+    # Found out now and not with the first receipt, which may come in a week.
+    if not path.parent.is_dir():
+        what = f"The directory {path.parent} of the receipt file is not there."
+        raise SettingsError(what, next_step="Nothing was written. Make it, or name another file.")
+    if path.is_dir():
+        raise SettingsError(f"{path} is a directory.", next_step="Nothing was written. Name a file in it.")
+    return path

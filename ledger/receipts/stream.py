@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from ...leases.scripts import scripted
 from ...leases.store import Store
-from ..replies import items, raw, text
+from ..replies import integer, items, raw, text, words
 from .line import Line
 from .receipt import Receipt
 
@@ -49,15 +49,20 @@ class ReceiptStream:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    async def write(self, receipts: Sequence[Receipt]) -> None:
+    async def write(self, receipts: Sequence[Receipt]) -> int:
         """Append receipts; a lost reply appends none twice.
+
+        Returns:
+            How many were not there before; fewer are told where a reply was lost.
 
         Raises:
             ServerError: the server could not be asked, or is full; sending them again is safe.
         """
+        new = 0
         for at in range(0, len(receipts), _BATCH):
             batch = [ReceiptItem(receipt.receipt_id, receipt.body()) for receipt in receipts[at : at + _BATCH]]
-            await self._store.calls.run(append_receipts_script(receipt=batch))
+            new += integer(words(await self._store.calls.run(append_receipts_script(receipt=batch)))[1])
+        return new
 
     async def aclose(self) -> None:
         """Do nothing: the store is the caller's."""

@@ -81,21 +81,24 @@ class ReceiptTable:
 
         await self._run(create)
 
-    async def write(self, receipts: Sequence[Receipt]) -> None:
+    async def write(self, receipts: Sequence[Receipt]) -> int:
         """Insert receipts, all or none; those that are there stay as they are.
+
+        Returns:
+            How many were not there before; fewer are told where a reply was lost.
 
         Raises:
             ServerError: the server could not be asked; writing them again is safe.
             ReceiptError: it refuses, or the table is not there.
         """
         if not receipts:
-            return
+            return 0
         columns = [receipt.receipt_id for receipt in receipts], [receipt.body().decode() for receipt in receipts]
 
-        async def insert(connection: psycopg.AsyncConnection) -> None:
-            await connection.execute(_INSERT, columns)
+        async def insert(connection: psycopg.AsyncConnection) -> int:
+            return (await connection.execute(_INSERT, columns)).rowcount
 
-        await self._run(insert)
+        return await self._run(insert)
 
     async def lines(self) -> AsyncGenerator[Line]:
         """Read the table, oldest first; errors are those of `write`."""

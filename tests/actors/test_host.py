@@ -49,7 +49,7 @@ class Trusted:
 
 
 def attempt_with(args: bytes, fence: str) -> Attempt:
-    grant = Grant("r", fence, 1, "look_up", EffectClass.READ, BoundaryMode.NONE, "e", 0, args)
+    grant = Grant("r", fence, 1, "look_up", EffectClass.READ, BoundaryMode.NONE, "e", 0, "", args)
     binding = Binding(effect_class=EffectClass.READ, boundary_mode=BoundaryMode.NONE)
     return Attempt(grant, binding, cast("Session", Trusted()), host="host-1")
 
@@ -99,7 +99,7 @@ async def test_arguments_above_the_frame_limit_fail_and_the_slot_is_free_again(u
 
 async def test_a_question_above_the_frame_limit_stays_unknown(url: str, namespace: str) -> None:
     async with hosted(url, namespace) as (system, turns):
-        doubt = Doubt("r", "1", "look_up", EffectClass.READ, "e", 1, "", 1000, True, 0, 1000, HUGE)
+        doubt = Doubt("r", "1", "look_up", EffectClass.READ, "e", 1, "", 1000, True, 0, 1000, "", HUGE)
         question = AskAdapter(doubt, 5.0)
         system.find("/worker/control/host-1").tell(question)
         verdict = await soon(question.answer)

@@ -173,7 +173,7 @@ async def test_a_release_by_a_person_elsewhere_is_followed_by_the_next_ledger(
             ledger.fail(entry, RuntimeError(), failed_after_effect=True)
 
     await asyncio.to_thread(claim_doubtful, "doubt")
-    await release(store, "doubt", verified="completed", by="ann", reason="seen in the book")
+    await release(store, "doubt", verified="completed", result=None, by="ann", reason="seen in the book")
     await asyncio.to_thread(claim_doubtful, "other")
     assert facts(await kept(address, store)) == [
         ("doubt", "released", "completed"),

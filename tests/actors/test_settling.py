@@ -21,7 +21,7 @@ WRITES = [effect_class for effect_class in EffectClass if effect_class not in RE
 
 def attempt_of(effect_class: EffectClass, boundary: Boundary) -> Attempt:
     mode = BoundaryMode.NONE if effect_class is EffectClass.READ else BoundaryMode.EXPLICIT
-    grant = Grant("r", "7", 1, "t", effect_class, mode, "e", 0, b"{}")
+    grant = Grant("r", "7", 1, "t", effect_class, mode, "e", 0, "", b"{}")
     binding = Binding(effect_class=effect_class, boundary_mode=mode)
     return Attempt(grant, binding, cast("Session", None), boundary=boundary)
 

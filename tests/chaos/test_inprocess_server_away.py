@@ -117,7 +117,7 @@ async def test_a_mark_that_never_left_leaves_no_doubt(near: tuple[World, FaultPr
     with pytest.raises(BoundaryError):
         await act("A", request_id="r1")
     await proxy.reopen()
-    await until(lambda: at.state("r1") == "failed")
+    await until(lambda: at.state("r1") == "ready")
     assert ran.given == ["warm"]
 
 
@@ -169,7 +169,9 @@ async def test_an_end_that_could_not_be_recorded_is_recorded_when_the_server_is_
         for nth in range(1, 13):
             proxy.cut_before(turn_script.sha.encode(), nth=nth)
     await proxy.reopen()
-    await until(lambda: at.row("r1")["state"] == ("unknown" if fails else "completed") and at.row("r1")["ended"] == "1")
+    # Tasks of a body that raised may still send, so its end is not told as one.
+    told = {"state": "unknown", "ended": "0"} if fails else {"state": "completed", "ended": "1"}
+    await until(lambda: told.items() <= at.row("r1").items())
     assert at.row("r1")["boundary"] == ("maybe_crossed" if fails else "crossed")
     await asyncio.to_thread(at.idle)
     assert ran.count == 1

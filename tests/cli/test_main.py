@@ -7,6 +7,7 @@ import logging
 import subprocess
 import sys
 from importlib.metadata import version
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -50,6 +51,43 @@ def test_a_verb_that_does_not_exist_ends_with_code_2() -> None:
     assert CliRunner().invoke(app, ["sumbit"]).exit_code == 2
     assert CliRunner().invoke(app, ["transitions", "list", "--state", "lost"]).exit_code == 2
     assert CliRunner().invoke(app, ["transitions", "list", "--limit", "0"]).exit_code == 2
+
+
+@pytest.mark.parametrize(
+    "words,said",
+    [
+        (["sumbit", "--json"], "No such command 'sumbit'"),
+        (["transitions", "show", "--json"], "Missing argument 'ID'"),
+        (["transitions", "list", "--json", "--state", "lost"], "'lost' is not one of 'delayed'"),
+        (["submit", "charge", "--json"], "say where the tools are"),
+        (
+            ["transitions", "release", "a", "--verified", "completed", "--by", "b", "--reason", "c", "--json"],
+            "null, if",
+        ),
+    ],
+    ids=lambda part: part[-1] if isinstance(part, list) else None,
+)
+def test_a_usage_error_is_json_for_who_asked_for_json(words: list[str], said: str) -> None:
+    result = CliRunner().invoke(app, words)
+    assert (result.exit_code, result.stdout) == (2, "")
+    error = json.loads(result.stderr)["error"]
+    assert said in error["what"]
+    assert "--help" in error["next_step"]
+    assert "Value error" not in result.stderr
+    plain = CliRunner().invoke(app, [word for word in words if word != "--json"])
+    assert plain.exit_code == 2
+    assert "Usage: " in plain.stderr
+    assert "Value error" not in plain.stderr
+
+
+def test_that_the_output_cannot_be_written_is_said_without_a_traceback(url: str, namespace: str) -> None:
+    for more in ([], ["--json"]):
+        command = [sys.executable, "-P", "-m", "mycelium", "workers", "--url", url, "--namespace", namespace, *more]
+        with Path("/dev/full").open("w", encoding="utf-8") as full:
+            run = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+        assert run.returncode == 1
+        assert run.stderr.startswith("error: The output cannot be written: No space left on device.")
+        assert len(run.stderr.splitlines()) == 1
 
 
 def test_help_loads_nothing_that_it_does_not_need() -> None:

@@ -144,7 +144,8 @@ def test_wrong_usage_is_refused_with_what_to_do(args: list[str], why: str) -> No
 def test_without_a_key_nothing_is_verified(path: Path) -> None:
     result = invoke("verify", path, MYCELIUM_RECEIPT_KEY="")
     assert result.exit_code == 2
-    assert "no receipt key. Make one: " in result.stderr
+    assert "no receipt key. Nothing was verified. Ask who signed them for the key" in result.stderr
+    assert "no receipt key. Make one: " in invoke("issue", "a", "--to", path, MYCELIUM_RECEIPT_KEY="").stderr
     assert invoke("verify", MYCELIUM_RECEIPTS="").exit_code == 2
 
 
@@ -159,10 +160,10 @@ def test_receipts_of_named_jobs_are_made_again_once_with_neither_arguments_nor_r
 ) -> None:
     expected = settled(url, namespace, "a", "b")
     place = ["--url", url, "--namespace", namespace, "--to", tmp_path / "r"]
-    assert (
-        invoke("issue", "a", "b", *place).stdout == "2 receipts are kept; those that were there stayed as they were.\n"
-    )
+    assert invoke("issue", "a", *place).stdout == "Receipts: 1 new, 0 there before.\n"
+    assert invoke("issue", "a", "b", *place).stdout == "Receipts: 1 new, 1 there before.\n"
     document = told("issue", "b", *place)
+    assert (document["new"], document["there"]) == (0, 1)
     assert document["receipts"] == [{"receipt_id": expected[1].receipt_id, "kind": "settled", "request_id": "b"}]
     body = (tmp_path / "r").read_bytes()
     assert [Receipt.read(line) for line in body.splitlines()] == expected
@@ -183,8 +184,9 @@ def test_a_job_that_is_open_or_not_on_record_has_no_receipt_and_nothing_is_writt
 def test_all_that_settled_lately_goes_into_the_ledgers_own_stream(url: str, namespace: str) -> None:
     expected = settled(url, namespace, "a", "b", "c")
     place = ["--url", url, "--namespace", namespace]
-    for _ in range(2):
-        assert len(told("issue", "--since", "1h", "--to", "redis:", *place)["receipts"]) == 3
+    for new in (3, 0):
+        document = told("issue", "--since", "1h", "--to", "redis:", *place)
+        assert (len(document["receipts"]), document["new"], document["there"]) == (3, new, 3 - new)
     assert told("verify", "redis:", *place)["good"] == 3
 
     async def kept() -> list[Receipt]:
@@ -261,9 +263,34 @@ def test_following_once_writes_all_up_to_now_and_tells_what_it_missed(url: str, 
 def test_a_sink_that_is_away_ends_following_once_and_moves_nothing(url: str, namespace: str, tmp_path: Path) -> None:
     settled(url, namespace, "a")
     place = ["--once", "--url", url, "--namespace", namespace, "--to"]
-    result = invoke("follow", *place, tmp_path / "none" / "r")
+    held = tmp_path / "held"
+    held.symlink_to(tmp_path / "none" / "r")
+    result = invoke("follow", *place, held)
     assert (result.exit_code, "cannot be written: No such file" in result.stderr) == (1, True)
     assert told("follow", *place, tmp_path / "r")["written"] == 1
+
+
+def test_a_file_that_could_not_be_written_is_refused_at_once_and_not_with_the_first_receipt(
+    url: str, namespace: str, tmp_path: Path
+) -> None:
+    place = ["--url", url, "--namespace", namespace, "--to"]
+    command = [sys.executable, "-P", "-m", "mycelium", "receipts", "follow", *place, str(tmp_path / "none" / "r")]
+    follows = subprocess.run(command, capture_output=True, text=True, env=os.environ | WITH_KEY, check=False)
+    assert (follows.returncode, "none of the receipt file is not there" in follows.stderr) == (2, True)
+    for verb in (["follow", "--once"], ["issue", "a"]):
+        result = invoke(*verb, *place, tmp_path / "none" / "r")
+        assert (result.exit_code, "none of the receipt file is not there" in result.stderr) == (2, True)
+        assert invoke(*verb, *place, tmp_path).exit_code == 2
+
+
+def test_a_second_address_gets_what_comes_from_now_on_and_is_filled_by_hand(
+    url: str, namespace: str, tmp_path: Path
+) -> None:
+    settled(url, namespace, "a", "b")
+    place = ["--url", url, "--namespace", namespace, "--to"]
+    assert told("follow", "--once", *place, tmp_path / "first")["written"] == 2
+    assert told("follow", "--once", *place, tmp_path / "second")["written"] == 0
+    assert told("issue", "--since", "1h", *place, tmp_path / "second")["new"] == 2
 
 
 def test_a_follower_of_its_own_goes_on_until_it_is_told_to_stop(url: str, namespace: str, tmp_path: Path) -> None:
@@ -290,7 +317,8 @@ def test_a_table_is_made_filled_and_verified(url: str, namespace: str, postgres_
     assert (result.exit_code, "mycelium receipts create-table" in result.stderr) == (1, True)
     assert invoke("create-table", MYCELIUM_RECEIPTS=postgres_dsn).exit_code == 0
     assert told("create-table", postgres_dsn) == {"table": "mycelium_receipts"}
-    assert invoke("issue", "a", "b", "a", *place, MYCELIUM_RECEIPTS=postgres_dsn).exit_code == 0
+    for new in (2, 0):
+        assert told("issue", "a", "b", "a", *place, MYCELIUM_RECEIPTS=postgres_dsn)["new"] == new
     assert told("verify", MYCELIUM_RECEIPTS=postgres_dsn)["good"] == 2
     with psycopg.connect(postgres_dsn, autocommit=True) as connection:
         connection.execute("UPDATE mycelium_receipts SET body = replace(body, 'look', 'lock') WHERE number = 2")

@@ -3,26 +3,33 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import json
+import re
 import shlex
 from collections.abc import Iterator
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
 import pytest
 from typer.testing import CliRunner, Result
 
+from house.tree import ROOT
 from kit.holder import Holder, holder, key_dump
 from kit.shop import TOOLS
 from mycelium.actors.client import connect
 from mycelium.cli.main import app
 from mycelium.leases.store import open_store
-from mycelium.ledger.advice import UNCLAIMED_MS
+from mycelium.ledger.about import About
+from mycelium.ledger.advice import UNCLAIMED_MS, Stuck
 from mycelium.ledger.listing import list_transitions
-from mycelium.ledger.states import Settle, State
+from mycelium.ledger.record import Record
+from mycelium.ledger.states import CLASS_ALIASES, Boundary, BoundaryMode, EffectClass, Liveness, Settle, State
 
 KNOWN = [tool.name for tool in TOOLS]
 SAYING = ("--by", "ops@example.com", "--reason", "the dashboard says so")
+HAPPENED = ("--verified", "completed", "--result-json", "null")
 
 
 @pytest.fixture
@@ -109,9 +116,35 @@ def test_what_is_open_is_listed_though_the_events_forgot_it(url: str, namespace:
 
 
 def test_an_empty_namespace_is_said_to_be_empty(url: str, namespace: str) -> None:
-    assert told(url, namespace, "list") == {"transitions": []}
+    assert told(url, namespace, "list") == {"transitions": [], "truncated": False, "looked_back_to_ms": None}
     assert invoke(url, namespace, "list").stdout.startswith(f"No transitions in namespace '{namespace}' at ")
     assert invoke(url, namespace, "list", "--stuck").stdout.startswith(f"Nothing is stuck in namespace '{namespace}'")
+    assert invoke(url, namespace, "list", "--tool", "charge").stdout.startswith("No transitions in namespace")
+
+
+def test_that_none_matches_is_not_that_there_is_none(url: str, namespace: str, loop: asyncio.Runner) -> None:
+    loop.run(settle_in_every_state(url, namespace))
+    for filters in (("--tool", "nothing"), ("--parent", "nobody"), ("--state", "parked"), ("--older-than", "3600")):
+        assert invoke(url, namespace, "list", *filters).stdout.startswith("No transition matches in namespace")
+    assert invoke(url, namespace, "list", "--stuck", "--tool", "look_up").stdout.startswith("Nothing that matches is")
+
+
+def test_a_list_that_was_cut_says_so_and_what_makes_it_longer(url: str, namespace: str, loop: asyncio.Runner) -> None:
+    loop.run(settle_in_every_state(url, namespace))
+    whole = told(url, namespace, "list")
+    assert not whole["truncated"]
+    assert "give a higher" not in invoke(url, namespace, "list").stdout
+    assert told(url, namespace, "list", "--limit", "3")["truncated"]
+    assert (
+        "There are more than these 3: give a higher --limit." in invoke(url, namespace, "list", "--limit", "3").stdout
+    )
+    short = told(url, namespace, "list", "--tool", "look_up", "--look-back", "2")
+    assert (short["transitions"], short["truncated"]) == ([], True)
+    assert short["looked_back_to_ms"] > whole["looked_back_to_ms"]
+    said = invoke(url, namespace, "list", "--tool", "look_up", "--look-back", "2").stdout.splitlines()
+    assert said[0].startswith("No transition matches in namespace")
+    assert said[1].startswith("Looked back over 2 moves, to 2")
+    assert said[1].endswith("give a higher --look-back.")
 
 
 def test_what_is_stuck_is_listed_with_why_the_longest_stuck_first(
@@ -171,15 +204,23 @@ def test_arguments_are_shown_only_to_who_asks_for_them(url: str, namespace: str,
     assert "EUR" in invoke(url, namespace, "show", "unknown", "--arguments").stdout
 
 
-@pytest.mark.parametrize(
-    "verb", [("show",), ("timeline",), ("release", "--verified", "completed", *SAYING), ("mark-dead", *SAYING)]
-)
+@pytest.mark.parametrize("verb", [("show",), ("timeline",), ("release", *HAPPENED, *SAYING), ("mark-dead", *SAYING)])
 def test_what_is_not_there_ends_with_code_4_and_what_is_no_id_with_2(
     url: str, namespace: str, verb: tuple[str, ...]
 ) -> None:
     assert invoke(url, namespace, *verb, "nothing").exit_code == 4
     for bad in (" ", "x" * 257, "\udcff"):
         assert invoke(url, namespace, *verb, bad).exit_code == 2
+
+
+def test_every_word_that_show_may_print_is_told_in_the_docs() -> None:
+    told_words = set(re.findall(r"`([a-z_ ]+)=?`", (ROOT / "docs" / "words.md").read_text(encoding="utf-8")))
+    renamed = {"resolved_ms": "resolved", "created_ms": "created", "key": "provider_key", "history": "before"}
+    names = {renamed.get(field.name, field.name) for field in dataclasses.fields(Record)} - {"about"}
+    names |= {*About.__struct_fields__, "liveness", "stuck", "detail", "arguments", "changed", "age", "version", "next"}
+    values: list[type[StrEnum]] = [State, Boundary, BoundaryMode, EffectClass, Liveness, Stuck]
+    words = {name.replace("_", " ") for name in names} | {word for kind in values for word in kind} | set(CLASS_ALIASES)
+    assert words - told_words == set()
 
 
 # ── release, mark-dead ───────────────────────────────────────────────────────────────────────────────────────────────
@@ -212,7 +253,7 @@ def test_not_executed_is_said_to_run_once_more(url: str, namespace: str, loop: a
     loop.run(settle_in_every_state(url, namespace))
     said = invoke(url, namespace, "release", "unknown", "--verified", "not-executed", *SAYING)
     assert (said.exit_code, said.stdout.split(":")[0]) == (0, "Recorded. unknown is ready")
-    second = invoke(url, namespace, "release", "unknown", "--verified", "completed", *SAYING)
+    second = invoke(url, namespace, "release", "unknown", *HAPPENED, *SAYING)
     assert (second.exit_code, second.stdout) == (1, "")
     assert "was released before: not_executed, by 'ops@example.com'" in second.stderr
 
@@ -220,15 +261,18 @@ def test_not_executed_is_said_to_run_once_more(url: str, namespace: str, loop: a
 @pytest.mark.parametrize(
     "args,code",
     [
-        (("release", "unknown", "--verified", "completed", "--by", "ops"), 2),
-        (("release", "unknown", "--verified", "completed", "--reason", "r"), 2),
+        (("release", "unknown", *HAPPENED, "--by", "ops"), 2),
+        (("release", "unknown", *HAPPENED, "--reason", "r"), 2),
         (("release", "unknown", "--verified", "maybe", *SAYING), 2),
         (("release", "unknown", "--verified", "completed", "--result-json", "{", *SAYING), 2),
         (("release", "unknown", "--verified", "not-executed", "--result-json", "1", *SAYING), 2),
-        (("release", "unknown", "--verified", "completed", "--by", " ", "--reason", "r"), 1),
-        (("release", "unknown", "--verified", "completed", "--expect", "3", *SAYING), 1),
-        (("release", "attempting", "--verified", "completed", *SAYING), 1),
-        (("release", "completed", "--verified", "completed", *SAYING), 1),
+        (("release", "unknown", *HAPPENED, "--by", " ", "--reason", "r"), 2),
+        (("release", "unknown", *HAPPENED, "--by", "ops", "--reason", ""), 2),
+        (("mark-dead", "attempting", "--by", "", "--reason", "r"), 2),
+        (("release", "unknown", "--verified", "completed", *SAYING), 2),
+        (("release", "unknown", *HAPPENED, "--expect", "3", *SAYING), 1),
+        (("release", "attempting", *HAPPENED, *SAYING), 1),
+        (("release", "completed", *HAPPENED, *SAYING), 1),
         (("release", "ready", "--verified", "not-executed", *SAYING), 1),
         (("mark-dead", "attempting", *SAYING), 1),
         (("mark-dead", "ready", "--override-heartbeat", *SAYING), 1),
@@ -264,16 +308,44 @@ def test_where_operators_are_named_only_their_own_token_will_do(
     file = tmp_path / "operators.json"
     file.write_text(json.dumps({"ops@example.com": "open sesame"}))
     named = {"MYCELIUM_OPERATORS": str(file)}
-    args = ("release", "unknown", "--verified", "completed", *SAYING)
+    args = ("release", "unknown", *HAPPENED, *SAYING)
     before = loop.run(read_dump(url, namespace))
-    for env in (named, named | {"MYCELIUM_OPERATOR_TOKEN": "wrong"}, {"MYCELIUM_OPERATORS": str(tmp_path / "none")}):
+    for env, said in (
+        (named, "the variable MYCELIUM_OPERATOR_TOKEN with your token is empty"),
+        (named | {"MYCELIUM_OPERATOR_TOKEN": "wrong"}, "not authorized"),
+        ({"MYCELIUM_OPERATORS": str(tmp_path / "none")}, "cannot be read"),
+    ):
         refused = invoke(url, namespace, *args, env=env)
         assert refused.exit_code in {1, 2}
+        assert said in refused.stderr
         assert "sesame" not in refused.output
     assert loop.run(read_dump(url, namespace)) == before
     good = invoke(url, namespace, *args, "--token-env", "MY_TOKEN", env=named | {"MY_TOKEN": "open sesame"})
     assert good.exit_code == 0, good.output
     assert "sesame" not in good.output
+
+
+def test_a_file_of_operators_that_others_can_read_is_warned_of(
+    url: str, namespace: str, loop: asyncio.Runner, tmp_path: Path
+) -> None:
+    loop.run(settle_in_every_state(url, namespace))
+    file = tmp_path / "operators.json"
+    file.write_text(json.dumps({"ops@example.com": "open sesame"}))
+    env = {"MYCELIUM_OPERATORS": str(file), "MYCELIUM_OPERATOR_TOKEN": "open sesame"}
+    for mode, warned in ((0o644, True), (0o660, True), (0o640, False), (0o600, False)):
+        file.chmod(mode)
+        refused = invoke(url, namespace, "release", "ready", *HAPPENED, *SAYING, env=env)
+        assert ("warning: The operators' file" in refused.stderr) is warned
+
+
+def test_as_completed_it_is_said_what_the_call_gets_from_now_on(url: str, namespace: str, loop: asyncio.Runner) -> None:
+    loop.run(settle_in_every_state(url, namespace))
+    missing = invoke(url, namespace, "release", "unknown", "--verified", "completed", *SAYING)
+    assert "say what the call is answered with" in " ".join(missing.stderr.replace("│", " ").split())
+    said = invoke(url, namespace, "release", "unknown", *HAPPENED, *SAYING).stdout
+    assert said == (
+        "Recorded. unknown is completed: who asks for it gets the result that you gave, and nothing runs.\n"
+    )
 
 
 # ── workers ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -308,8 +380,21 @@ def test_workers_are_listed_with_what_they_hold(url: str, namespace: str, loop: 
     session_id = loop.run(prepare())
     [line] = workers_told(url, namespace)
     assert (line["session_id"], line["name"], line["held"], line["info"]) == (session_id, "test holder", 1, info)
+    assert line["kind"] == "worker"
     assert line["deadline_ms"] - line["renewed_ms"] == 60_000
     assert not line["lapsed"]
     table = workers(url, namespace).stdout
     assert "test holder" in table
     assert "box:7" in table
+
+
+def test_a_program_that_calls_in_process_is_listed_as_what_it_is(
+    url: str, namespace: str, loop: asyncio.Runner
+) -> None:
+    async def prepare() -> None:
+        async with holder(url, namespace, []):
+            pass
+
+    loop.run(prepare())
+    assert [line["kind"] for line in workers_told(url, namespace)] == ["in process"]
+    assert "in process" in workers(url, namespace).stdout

@@ -25,6 +25,13 @@ def doubted(ledger: Ledger, tool: str, request_id: str = "r1", **more: str) -> s
     return fence
 
 
+def resent(ledger: Ledger) -> None:
+    """Ready and in doubt: claimed for a second sending with its key, and given back unstarted."""
+    doubted(ledger, KEYED)
+    fence = claimed(ledger, KEYED, expect=version(ledger), auth="key", window_ms=60_000).fence
+    assert ledger.settle(ended("r1", fence, "released")) == ["settled"]
+
+
 # ── claim: granted ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -154,7 +161,7 @@ def _claim__with_another_key(ledger: Ledger) -> Command:
 
 @case("ledger", "known", refusal=True)
 def _claim__resent_and_past_the_window(ledger: Ledger) -> Command:
-    ledger.judge("r1", doubted(ledger, KEYED), "resend")
+    resent(ledger)
     return claiming(ledger, KEYED, expect=version(ledger), auth="reclaim", window_ms=0)
 
 
@@ -301,11 +308,6 @@ def _decide__corrupt(ledger: Ledger) -> Command:
 
 
 # ── doubt ────────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def resent(ledger: Ledger) -> None:
-    """Ready to be sent again by its key."""
-    assert ledger.judge("r1", doubted(ledger, KEYED), "resend") == "settled"
 
 
 @case("ledger", "unknown")

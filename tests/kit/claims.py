@@ -47,6 +47,7 @@ def claiming(
     op: str = "",
     client: str = "",
     key: str = "",
+    own: int | None = None,
     boundary: Boundary | str = "",
     expect: str = "",
     auth: str = "claim",
@@ -76,6 +77,7 @@ def claiming(
         about=item.about,
         asked=item.asked,
         key=key,
+        own=int(KINDS[tool].propagate_effect_id_as_provider_key) if own is None else own,
         boundary=boundary,
         expect=expect,
         auth=auth,
@@ -142,6 +144,7 @@ def repairing(tool: str, request_id: str = "r1") -> Command:
     item = intent(tool, request_id).item()
     return repair_script(
         request_id=request_id,
+        effect=item.effect,
         effect_class=item.effect_class,
         mode=item.mode,
         keep=item.keep,

@@ -28,7 +28,8 @@ class Desk:
 
     async def release(self, verified: str = "completed", request_id: str = "r1", **more: Any) -> Record:  # noqa: ANN401
         self.store.calls.now_ms = self.ledger.now_ms
-        return await release(self.store, request_id, verified=verified, **_saying(more))
+        answer = {"result": None} if verified == "completed" else {}
+        return await release(self.store, request_id, verified=verified, **_saying(answer | more))
 
     async def mark_dead(self, request_id: str = "r1", **more: Any) -> Record:  # noqa: ANN401 - handed on
         self.store.calls.now_ms = self.ledger.now_ms

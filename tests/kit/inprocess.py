@@ -8,7 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Coroutine, Generator, Iterable
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Self, TypeVar
 
 from redis import Redis
@@ -260,10 +260,11 @@ def lost(world: World, effect_class: str, *, explicit: bool, ago_s: float = 0.00
     """A process got so far as its body, and its session lapsed so long ago."""
     kept = world.ledger(session=GRACE)
     binding = bound(effect_class, explicit=explicit)
-    entry = kept.claim("act", (), {"order": "A"}, binding, request_id="r1")
-    kept.record_decision(entry, {"allowed": True, "verdicts": [], "denied_reasons": []})
+    call = kept.prepare("act", (), {"order": "A"}, binding, request_id="r1")
+    # As a decorated call of such a tool: what is claimed by hand always marks with its decision.
+    call = replace(call, intent=replace(call.intent, binding=binding), by_hand=False)
+    DEAD.append(kept.engine.begin(call))
     world.lapse(world.session_of("r1"), ago_s=ago_s)
-    DEAD.append(entry)
 
 
 def again(world: World, runs: Runs, effect_class: str, *, explicit: bool, **changes: Any) -> str:  # noqa: ANN401 - handed on

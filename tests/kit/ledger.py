@@ -228,7 +228,7 @@ class Ledger:
     def due(self, put_off_ms: int = 1000) -> list[str]:
         """The ids of the unknown transitions that are due."""
         known = [KnownTool(tool) for tool in KINDS]
-        return list(self.run(due_script(page=100, put_off_ms=put_off_ms, known=known))[2::12])
+        return list(self.run(due_script(page=100, put_off_ms=put_off_ms, known=known))[2::13])
 
     def judging(
         self, request_id: str, fence: str, said: str, *, body: bytes = b"", window_ms: int = 60_000, asks: int = 0
@@ -291,7 +291,7 @@ def settled(reply: Sequence[Any]) -> list[str]:
 def grants(reply: Sequence[Any]) -> list[Granted]:
     """The grants of a turn."""
     rest = reply[3 + int(reply[2]) :]
-    return [Granted(rest[at], rest[at + 1], int(rest[at + 2]), rest[at + 3]) for at in range(0, len(rest), 9)]
+    return [Granted(rest[at], rest[at + 1], int(rest[at + 2]), rest[at + 3]) for at in range(0, len(rest), 10)]
 
 
 def steady(dump: Dump, *, notes: bool = True) -> Dump:

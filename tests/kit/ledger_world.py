@@ -305,6 +305,7 @@ def _doubt(request_id: str, row: dict[str, str], now_ms: int) -> Doubt:
         ended=row.get("ended") == "1",
         asks=int(row.get("asks", "0")),
         age_ms=now_ms - first_ms if first_ms else 0,
+        key=row.get("key", ""),
         args=b"",
     )
 

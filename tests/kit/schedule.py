@@ -204,7 +204,7 @@ class Schedule(RuleBasedStateMachine):
 
     def ask_what_is_due(self, draw: Draw) -> None:
         due = self.ledger.run(due_script(page=100, put_off_ms=1, known=[KnownTool(tool) for tool in KINDS]))
-        assert all(self.ledger.state(request_id) == "unknown" for request_id in due[2::12])
+        assert all(self.ledger.state(request_id) == "unknown" for request_id in due[2::13])
 
     def judge(self, draw: Draw) -> None:
         unknown = [request_id for request_id in sorted(self.tools) if self.ledger.state(request_id) == "unknown"]

@@ -7,12 +7,12 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from kit.ledger import NOON_MS, Ledger
+from kit.ledger import NOON_MS, Ledger, ended
 from kit.operator_cases import PRESUMED_MS, burying, doubtful, graced
-from kit.script_cases import AUTO
+from kit.script_cases import AUTO, OWN
 from mycelium.leases.store import Store, StoreSettings, open_store
 from mycelium.ledger.advice import OVERDUE_MS, UNCLAIMED_MS, Stuck
-from mycelium.ledger.listing import Listed, list_transitions, look_at
+from mycelium.ledger.listing import Listed, Wanted, find_transitions, list_transitions, look_at
 from mycelium.ledger.states import Liveness
 
 
@@ -95,6 +95,30 @@ async def test_only_what_another_handed_off_and_what_has_stood_long_enough(store
     assert [one.record.request_id for one in await list_transitions(store, parent="r1")] == ["r2"]
     assert len(await list_transitions(store, older_than_s=10)) == 2
     assert await list_transitions(store, older_than_s=10.001) == []
+
+
+async def test_what_is_wanted_is_found_however_many_others_moved_after_it(store: Store, ledger: Ledger) -> None:
+    ledger.settle(ended("r0", ledger.marked(OWN, "r0"), "completed"))
+    for at in range(40):
+        ledger.settle(ended(f"x{at}", ledger.marked(AUTO, f"x{at}"), "completed"))
+    assert [one.record.request_id for one in await list_transitions(store, tool=OWN, limit=1)] == ["r0"]
+    found = await find_transitions(store, Wanted(tool=OWN), look_back=100)
+    assert (found.lines, found.cut, found.more) == ((), True, False)
+    assert found.looked_back_to_ms is not None
+    whole = await find_transitions(store, Wanted(), limit=41)
+    assert (len(whole.lines), whole.cut, whole.more) == (41, False, False)
+    assert (await find_transitions(store, Wanted(), limit=40)).more
+
+
+async def test_the_lists_of_open_ones_are_looked_through_so_far_and_no_further(store: Store, ledger: Ledger) -> None:
+    ledger.submit(AUTO, *[f"x{at}" for at in range(9)])
+    ledger.submit(AUTO, "child")
+    ledger.edit("HSET", ledger.keys.row("child"), "about", '{"parent_request_id":"r1"}')
+    ledger.edit("HSET", ledger.keys.tools(), AUTO, "{}")
+    ledger.edit("DEL", ledger.keys.events())
+    assert [one.record.request_id for one in await list_transitions(store, parent="r1", limit=1)] == ["child"]
+    found = await find_transitions(store, Wanted(parent="r1"), look_back=9)
+    assert (found.lines, found.cut, found.looked_back_to_ms) == ((), True, None)
 
 
 @pytest.mark.parametrize("name", ["-rf", "it's; rm", "charge-order:ORD-1"])

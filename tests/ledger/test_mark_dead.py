@@ -47,7 +47,8 @@ async def test_a_worker_that_was_heard_of_lately_is_not_declared_dead(ledger: Le
     ledger.marked(AUTO)
     ledger.now_ms += 4000
     error = await desk.refuses(LedgerWorkerAliveError, desk.mark_dead(), "heard of 4.0 s ago")
-    assert "override" in str(error)
+    assert "in 26 s, if it is not heard of again" in str(error)
+    assert "say so with --override-heartbeat" in str(error)
 
 
 async def test_a_worker_whose_session_has_not_lapsed_is_not_declared_dead_for_its_silence(
@@ -56,7 +57,7 @@ async def test_a_worker_whose_session_has_not_lapsed_is_not_declared_dead_for_it
     ledger.open("s2", ttl_ms=120_000)
     ledger.marked(AUTO, session="s2")
     ledger.now_ms += 60_000
-    await desk.refuses(LedgerWorkerAliveError, desk.mark_dead())
+    await desk.refuses(LedgerWorkerAliveError, desk.mark_dead(), "its session has lapsed: in 60 s")
 
 
 async def test_an_override_declares_it_dead_and_its_session_ends_with_all_that_it_holds(

@@ -76,7 +76,8 @@ async def settle_in_every_way(url: str, namespace: str) -> None:
         await worker.settle(grants["late"], Settle.COMPLETED, body=b"1")
         doubts = {doubt.request_id: doubt for doubt in await due(worker.store.calls, ["t"], page=10, put_off_s=0.0)}
         await record_if_unknown(worker.store.calls, doubts["asked"], Said.COMPLETED, by="test", body=b"2")
-        await release(worker.store, "released", verified=Verified.COMPLETED, by="ann", reason="seen in the book")
+        happened, reason = Verified.COMPLETED, "seen in the book"
+        await release(worker.store, "released", verified=happened, result=None, by="ann", reason=reason)
         await release(worker.store, "rerun", verified=Verified.NOT_EXECUTED, by="bob", reason="not in the book")
         [again] = await worker.claim()
         await worker.complete(again, 3)

@@ -33,10 +33,11 @@ from mycelium.leases.errors import (
     ScriptError,
 )
 from mycelium.ledger.authorize import StaticTokenOperatorAuthorizer
+from mycelium.ledger.listing import look_at
 from mycelium.ledger.past import PastWord, read_past
 from mycelium.ledger.record import Record, read_body
-from mycelium.ledger.release import MAX_RESULT_BYTES, version_of
-from mycelium.ledger.states import State
+from mycelium.ledger.release import MAX_RESULT_BYTES, NOT_GIVEN, version_of
+from mycelium.ledger.states import Liveness, State
 
 AUTHORIZER = StaticTokenOperatorAuthorizer({BY: "token"})
 
@@ -60,9 +61,10 @@ async def test_a_release_as_completed_gives_the_result_and_nothing_runs(ledger: 
     assert ledger.due() == []
 
 
-async def test_a_release_without_a_result_answers_null(ledger: Ledger, desk: Desk) -> None:
+async def test_a_result_may_be_null_and_may_not_be_left_out(ledger: Ledger, desk: Desk) -> None:
     ledger.unknown()
-    await desk.release()
+    await desk.refuses(LedgerReleaseRefusedError, desk.release(result=NOT_GIVEN), "what the tool returns")
+    await desk.release(result=None)
     assert await read_body(desk.store, "r1") == b"null"
 
 
@@ -229,8 +231,10 @@ async def test_without_the_right_credential_the_store_is_not_even_asked(
 
 async def test_not_executed_waits_until_the_old_attempt_can_send_nothing_more(ledger: Ledger, desk: Desk) -> None:
     doubtful(ledger)
+    error = await desk.refuses(LedgerWorkerAliveError, desk.release("not_executed"), "may still send for 30 s")
+    assert "Wait 30 s; or, if you know that it can send nothing more, say so with --override-heartbeat" in str(error)
     ledger.now_ms += PRESUMED_MS - 1
-    await desk.refuses(LedgerWorkerAliveError, desk.release("not_executed"), "may still send")
+    await desk.refuses(LedgerWorkerAliveError, desk.release("not_executed"), "may still send for 1 s")
     ledger.now_ms += 1
     assert (await desk.release("not_executed")).state is State.READY
 
@@ -258,6 +262,7 @@ async def test_an_attempt_before_the_last_one_may_still_send_too(ledger: Ledger,
     ledger.mark("r1", second.fence, session="s2")
     ledger.settle(ended("r1", second.fence, "unknown", boundary=MC, over=1), session="s2")
     await desk.refuses(LedgerWorkerAliveError, desk.release("not_executed"))
+    assert (await look_at(desk.store, "r1")).liveness is Liveness.GRACE
     ledger.now_ms += PRESUMED_MS
     assert (await desk.release("not_executed")).state is State.READY
 
@@ -313,9 +318,18 @@ async def test_what_a_dead_holder_has_is_taken_first_and_then_released(ledger: L
 async def test_of_what_was_just_taken_nobody_knows_yet_that_it_can_send_no_more(ledger: Ledger, desk: Desk) -> None:
     ledger.marked(AUTO)
     ledger.now_ms += TTL_MS
-    with pytest.raises(LedgerWorkerAliveError):
+    shown = await look_at(desk.store, "r1")
+    assert (shown.record.state, shown.liveness) == (State.ATTEMPTING, Liveness.HELD)
+    desk.store.calls.now_ms = ledger.now_ms
+    shown = await look_at(desk.store, "r1")
+    assert (shown.record.state, shown.liveness) == (State.ATTEMPTING, Liveness.DEAD)
+    assert "Then it is unknown, and what was sent may still arrive" in shown.advice.text
+    with pytest.raises(LedgerWorkerAliveError, match="may still send for 30 s"):
         await desk.release("not_executed")
     assert ledger.state("r1") == "unknown"
+    shown = await look_at(desk.store, "r1")
+    assert shown.liveness is Liveness.GRACE
+    assert "may still send for 30 s" in shown.advice.text
 
 
 async def test_what_a_dead_holder_had_not_marked_runs_by_itself(ledger: Ledger, desk: Desk) -> None:
@@ -329,7 +343,9 @@ async def test_what_a_dead_holder_had_not_marked_runs_by_itself(ledger: Ledger, 
 @pytest.mark.parametrize("verified", ["completed", "not_executed"])
 async def test_what_is_held_in_grace_cannot_be_released(ledger: Ledger, desk: Desk, verified: str) -> None:
     graced(ledger)
-    await desk.refuses(LedgerWorkerAliveError, desk.release(verified, override=True), "mark-dead")
+    error = await desk.refuses(LedgerWorkerAliveError, desk.release(verified, override=True), "alive for 60 s more")
+    assert "`mycelium transitions mark-dead … --override-heartbeat`" in str(error)
+    assert "The override of a release does not." in str(error)
 
 
 async def test_a_reply_that_was_lost_changes_nothing_when_it_is_asked_for_again(ledger: Ledger) -> None:
@@ -347,4 +363,5 @@ async def test_every_refusal_says_what_to_do_next(ledger: Ledger, desk: Desk) ->
     with pytest.raises(LedgerError) as caught:
         await desk.release()
     assert (caught.value.state, caught.value.what) == ("attempting", "'r1' is held: its worker's session is alive.")
-    assert "If its worker is dead, say so with `mycelium transitions mark-dead`." in caught.value.next_step
+    assert "say so with `mycelium transitions mark-dead … --override-heartbeat`" in caught.value.next_step
+    assert "an override here does not" in caught.value.next_step

@@ -120,7 +120,7 @@ def test_where_row_and_worker_differ_the_stricter_declaration_holds(ledger: Ledg
     assert row["mode"] == max((BoundaryMode(str(one.boundary_mode)) for one in both), key=modes.index)
     assert row["state"] == ("claimed" if row["mode"] == BoundaryMode.AUTOMATIC else "attempting")
     # What the holder is told is what is on record.
-    assert reply[-5:-3] == [row["class"], row["mode"]]
+    assert reply[-6:-4] == [row["class"], row["mode"]]
 
 
 def test_a_read_that_became_a_write_is_not_run_twice_after_a_death(ledger: Ledger) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from decimal import Decimal
 from typing import Any, cast
 
 import pytest
@@ -27,6 +28,7 @@ DOUBT = Doubt(
     ended=True,
     asks=0,
     age_ms=2_000,
+    key="",
     args=b"{}",
 )
 ABSENT = Verdict.not_executed({"matches": 0})
@@ -82,6 +84,7 @@ def test_what_cannot_be_told_is_asked_again_ever_more_seldom(asks: int, again_s:
         ({}, TOOL, Said.UNKNOWN),
         ({"age_ms": 3_589_999}, KEYED, Said.RESEND),
         ({"age_ms": 3_590_000}, KEYED, Said.UNKNOWN),
+        ({"age_ms": -1}, KEYED, Said.UNKNOWN),  # the clock was set back: nobody can say how old the key is
         ({"ended": False}, KEYED, Said.UNKNOWN),
         ({"unknown_for_ms": 4_000}, KEYED, Said.UNKNOWN),
     ],
@@ -97,3 +100,39 @@ def test_only_a_keyed_call_inside_its_declared_window_is_sent_again_by_itself(
 def test_a_keyed_call_that_its_provider_knows_is_not_sent_again() -> None:
     doubt = replace(DOUBT, effect_class=EffectClass.KEYED_MUTATE, unknown_for_ms=5_000)
     assert conclude(doubt, PRESENT, KEYED, SETTINGS).said is Said.COMPLETED
+
+
+class Mute:
+    def __str__(self) -> str:
+        raise AssertionError
+
+
+CIRCULAR: list[object] = []
+CIRCULAR.append(CIRCULAR)
+NO_JSON = [Decimal("1.5"), float("nan"), float("inf"), {1, 2}, b"x", {(1, 2): 3}, "\ud800", Mute(), CIRCULAR]
+
+
+@pytest.mark.parametrize("result", [*NO_JSON, {"a": [Decimal(1)]}], ids=lambda value: type(value).__name__)
+def test_a_result_that_json_cannot_hold_completes_nothing_and_nothing_is_put_in_its_place(result: object) -> None:
+    keyed = replace(DOUBT, effect_class=EffectClass.KEYED_MUTATE, unknown_for_ms=5_000, asks=1)
+    found = conclude(keyed, Verdict.completed(result, {"id": "ch_1"}), KEYED, SETTINGS)
+    assert (found.said, found.body, found.ask_again_s) == (Said.UNKNOWN, b"", 1.0)
+    assert found.evidence == "the adapter's result cannot be kept"
+
+
+@pytest.mark.parametrize("evidence", NO_JSON, ids=lambda value: type(value).__name__)
+@pytest.mark.parametrize("said", [Said.COMPLETED, Said.NOT_EXECUTED])
+def test_of_evidence_that_json_cannot_hold_the_type_is_told(evidence: object, said: Said) -> None:
+    seen = Verdict.completed(None, evidence) if said is Said.COMPLETED else Verdict.not_executed(evidence)
+    found = conclude(replace(DOUBT, unknown_for_ms=5_000), seen, TOOL, SETTINGS)
+    assert (found.said, found.evidence) == (said, f'"<{type(evidence).__name__}>"')
+
+
+def test_what_json_can_hold_is_told_beside_it() -> None:
+    found = conclude(DOUBT, Verdict.completed(1, {"id": "ch_1", "amount": Decimal(5)}), TOOL, SETTINGS)
+    assert found.evidence == '{"id":"ch_1","amount":"<Decimal>"}'
+
+
+def test_a_reason_is_kept_short_and_as_text() -> None:
+    found = conclude(DOUBT, Verdict.unknown("\ud800" + "x" * 300), TOOL, SETTINGS)
+    assert (len(found.evidence), found.evidence[:7]) == (200, "\\ud800x")

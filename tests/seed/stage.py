@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Coroutine, Generator
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from kit.ledger import Passed
@@ -26,6 +26,7 @@ from mycelium import (
     ledger_sync,
     open_store,
 )
+from mycelium.actors.inprocess.attempt import InlineAttempt
 from mycelium.leases.keys import Keyspace
 
 NOON_MS = 1_800_000_000_000
@@ -64,6 +65,7 @@ class Stage:
         self._open = ExitStack()
         self._at: dict[float, ActionLedger] = {}
         self._in_hand: list[LedgerEntry] = []
+        self._begun: list[InlineAttempt] = []
 
     @property
     def noon(self) -> ActionLedger:
@@ -118,6 +120,14 @@ class Stage:
         entry = kept.claim("charge", (), values, binding, request_id=request_id)
         self._in_hand.append(entry)
         return entry
+
+    def begun(self, kept: ActionLedger, request_id: str, binding: Binding, **values: object) -> InlineAttempt:
+        """A decorated call that got as far as its body."""
+        call = kept.prepare("charge", (), values, binding, request_id=request_id)
+        attempt = kept.engine.begin(replace(call, intent=replace(call.intent, binding=binding), by_hand=False))
+        assert isinstance(attempt, InlineAttempt)
+        self._begun.append(attempt)
+        return attempt
 
     def attempting(self, kept: ActionLedger, request_id: str, binding: Binding, **values: object) -> LedgerEntry:
         """A claim whose decision is recorded: where the runtime marks, its effect may exist."""

@@ -84,9 +84,9 @@ def test_fact_17_a_lost_write_that_the_runtime_had_marked_is_blocked(stage: Stag
 
 def test_fact_17_a_lost_write_of_a_tool_that_marks_for_itself_and_had_not_runs(stage: Stage) -> None:
     """Differs: its late mark would be refused by its fence, so nothing was sent and nothing can be; theirs blocks."""
-    first = stage.attempting(stage.noon, "r1", MARKS_ITSELF)
+    first = stage.begun(stage.noon, "r1", MARKS_ITSELF)
     again = stage.claimed(stage.later, "r1", MARKS_ITSELF)
-    assert (again.completed, int(again.fence) > int(first.fence)) == (False, True)
+    assert (again.completed, int(again.fence) > int(first.shown.fence)) == (False, True)
 
 
 def test_fact_18_a_lost_idempotent_write_runs_under_a_higher_fence(stage: Stage) -> None:

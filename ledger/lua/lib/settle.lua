@@ -76,6 +76,7 @@ local function settle(r, verb, error, delay_ms, over, boundary, ref, body)
   if error ~= '' then changes.error = error end
   if verb == 'completed' then
     if r.class ~= 'read' then changes.boundary = 'crossed' end
+    if error == '' and r.attempts > 1 then changes.error = '' end
     return finish(r, 'completed', 'settled', body, changes)
   end
   if verb == 'failed' then return finish(r, 'failed', 'settled', body, changes) end

@@ -86,7 +86,7 @@ def test_a_row_that_was_lost_on_its_way_to_a_second_sending_becomes_unknown_agai
         raise AssertionError
 
     prepared = charge.ledgered.prepare(("A",), {"request_id": "r1"})  # type: ignore[attr-defined]
-    died.engine.begin(replace(prepared, decided=False))
+    died.engine.begin(replace(prepared, by_hand=True))
     late = at(1000)
     with pytest.raises(LedgerHardBlockError) as refused:
         call(late, sent, fails=False)
