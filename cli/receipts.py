@@ -159,6 +159,7 @@ async def _issue(  # noqa: PLR0913 - each is an option of the command
     as_json: bool,
 ) -> None:
     from ..ledger.receipts import sink_of  # noqa: PLC0415 - (as above)
+    from ..ledger.receipts.sinks import check_address  # noqa: PLC0415 - (as above)
 
     age_ms = _age_ms(since)
     if not request_ids and age_ms is None:
@@ -166,6 +167,7 @@ async def _issue(  # noqa: PLR0913 - each is an option of the command
             "Neither a request id nor --since was given.", "Nothing was written. Name transitions, or say --since 2h."
         )
     signer = _keys(key_file).signer
+    check_address(to)
     async with connected(url, namespace) as store:
         sink = sink_of(to, store=store)
         try:
@@ -193,7 +195,9 @@ def _say_issued(signed: list[Receipt], new: int, *, as_json: bool) -> None:
 
 async def _follow_once(to: str, key_file: Path | None, *, url: str | None, namespace: str, as_json: bool) -> None:
     from ..ledger.receipts import receipts_to, run_once  # noqa: PLC0415 - (as above)
+    from ..ledger.receipts.sinks import check_address  # noqa: PLC0415 - (as above)
 
+    check_address(to)
     make = receipts_to(to, keys=_keys(key_file))
     async with connected(url, namespace) as store:
         writer = make(store)
@@ -216,7 +220,9 @@ async def _follow(to: str, key_file: Path | None, *, url: str | None, namespace:
     from contextlib import suppress  # noqa: PLC0415 - (as above)
 
     from ..ledger.receipts import EVERY_S, Follower, receipts_to  # noqa: PLC0415 - (as above)
+    from ..ledger.receipts.sinks import check_address  # noqa: PLC0415 - (as above)
 
+    check_address(to)
     log_to_stderr(LogFormat.JSON if as_json else LogFormat.TEXT)
     make = receipts_to(to, keys=_keys(key_file))
     stop = asyncio.Event()

@@ -356,9 +356,12 @@ class ActionLedger:
             what = f"The call of {tool!r} has no request id, and this ledger asks for one."
             next_step = "Nothing was dispatched. Pass request_id=, or declare request_id_from."
             raise MissingRequestIdentityError(what, next_step=next_step)
-        # In process the caller names the dispatch by the framework's id of the call: with its scope and its arguments
-        # it is one, and other arguments under it are noticed.
-        return naming if naming.dispatch_id is not None else replace(naming, dispatch_id=naming.tool_call_id)
+        # In process the framework's id of the call names the dispatch where nothing better does: with its scope and its
+        # arguments it is one, and other arguments under it are noticed. Under a request id it is a hint: models reuse
+        # ids.
+        if naming.dispatch_id is not None or named:
+            return naming
+        return replace(naming, dispatch_id=naming.tool_call_id)
 
     def _patience(self, timeout_s: float | None) -> tuple[float | None, float]:
         return self.settings.poll_timeout_s if timeout_s is None else timeout_s, self.settings.poll_s

@@ -3,12 +3,10 @@
 -- REPLY ok
 -- WRITES receipts receipted
 -- INCLUDE prelude keys
-local new = 0
 for id, body in each(receipt) do
   if redis.call('SISMEMBER', receipted_key(), id) == 0 then
     redis.call('XADD', receipts_key(), '*', 'receipt', body)
     redis.call('SADD', receipted_key(), id)
-    new = new + 1
   end
 end
-return {'ok', digits(new)}
+return {'ok'}

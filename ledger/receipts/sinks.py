@@ -71,8 +71,7 @@ def sink_of(address: str, *, store: Store | None = None) -> ReceiptSink:
         store: the ledger's server, which `redis:` needs.
 
     Raises:
-        SettingsError: it is no address for receipts, a file's directory is not there, `redis:` has no store, or the
-            extra `postgres` is not installed.
+        SettingsError: it is no address for receipts, `redis:` has no store, or the extra `postgres` is not installed.
     """
     if address == LEDGER:
         if store is None:
@@ -80,7 +79,7 @@ def sink_of(address: str, *, store: Store | None = None) -> ReceiptSink:
             raise SettingsError(what, next_step="Open it first, or name a file or a PostgreSQL server.")
         return ReceiptStream(store)
     if not is_table(address):
-        return ReceiptFile(_with_directory(path_of(address)))
+        return ReceiptFile(path_of(address))
     try:
         from .table import ReceiptTable  # noqa: PLC0415 - the driver is an extra
     except ImportError:
@@ -89,11 +88,17 @@ def sink_of(address: str, *, store: Store | None = None) -> ReceiptSink:
     return ReceiptTable(address)
 
 
-def _with_directory(path: Path) -> Path:
-    # Found out now and not with the first receipt, which may come in a week.
+def check_address(address: str) -> None:
+    """Find out now, and not with the first receipt, which may come in a week, that a file cannot be where it is to be.
+
+    Raises:
+        SettingsError: it is no address for receipts, a directory, or a file whose directory is not there.
+    """
+    if address == LEDGER or is_table(address):
+        return
+    path = path_of(address)
     if not path.parent.is_dir():
         what = f"The directory {path.parent} of the receipt file is not there."
         raise SettingsError(what, next_step="Nothing was written. Make it, or name another file.")
     if path.is_dir():
         raise SettingsError(f"{path} is a directory.", next_step="Nothing was written. Name a file in it.")
-    return path

@@ -65,7 +65,7 @@ def test_a_verb_that_does_not_exist_ends_with_code_2() -> None:
             "null, if",
         ),
     ],
-    ids=lambda part: part[-1] if isinstance(part, list) else None,
+    ids=["no verb", "no id", "no state", "no app", "no result"],
 )
 def test_a_usage_error_is_json_for_who_asked_for_json(words: list[str], said: str) -> None:
     result = CliRunner().invoke(app, words)

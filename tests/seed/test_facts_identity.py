@@ -102,10 +102,19 @@ def test_fact_09_two_ids_of_one_call_id_are_one_effect_and_both_are_on_record(st
     body = Body()
     tool = charge(stage.noon, body, effect_class="payment")
     with execution_scope(ONE_RUN):
-        tool(1, request_id="r1", tool_call_id="c1")
-        assert tool(1, request_id="r2", tool_call_id="c1") == "done"
+        tool(1, request_id="r1", dispatch_id="c1")
+        assert tool(1, request_id="r2", dispatch_id="c1") == "done"
     assert body.runs == 1
     assert (stage.row("r2").request_id, stage.row("r1").aliases) == ("r1", ("r2",))
+
+
+def test_fact_09_differs_under_request_ids_an_id_of_the_models_is_a_hint(stage: Stage) -> None:
+    """Differs: models reuse ids, and who gives two request ids means two effects; `dispatch_id=` says otherwise."""
+    body = Body()
+    tool = charge(stage.noon, body, effect_class="payment")
+    for request_id in ("r1", "r2"):
+        tool(1, request_id=request_id, tool_call_id="call_0")
+    assert body.runs == 2
 
 
 @pytest.mark.parametrize("request_id", ["", "  \t", 7, b"r1"])

@@ -46,7 +46,7 @@ def test_d3_renewal_mark_reference_alias_and_waiters_lose_nothing_of_each_other(
             def act() -> Any:  # noqa: ANN401 - what the tool returned
                 if not first:
                     came.wait(20)
-                return acts[which](order, request_id=request_id, tool_call_id=order)
+                return acts[which](order, request_id=request_id, dispatch_id=order)
 
             return act
 

@@ -85,7 +85,7 @@ def test_a_row_that_was_lost_on_its_way_to_a_second_sending_becomes_unknown_agai
     def charge(order: str, key: str) -> str:
         raise AssertionError
 
-    prepared = charge.ledgered.prepare(("A",), {"request_id": "r1"})  # type: ignore[attr-defined]
+    prepared = charge.ledgered.prepare(("A",), {"request_id": "r1"})
     died.engine.begin(replace(prepared, by_hand=True))
     late = at(1000)
     with pytest.raises(LedgerHardBlockError) as refused:

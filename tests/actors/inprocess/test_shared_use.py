@@ -142,12 +142,12 @@ def test_a_call_from_inside_itself_is_refused_whatever_it_is_called(here: World)
         for name in ({"request_id": "r1"}, {"request_id": "r2"}):
             context = contextvars.copy_context()
             # In a thread of its own as well, where it would wait for itself.
-            (answer,) = together([functools.partial(context.run, act, order, tool_call_id="t1", **name)])
+            (answer,) = together([functools.partial(context.run, act, order, dispatch_id="t1", **name)])
             inside.append(answer)
         return order
 
     act: Any = tool(kept, body)
-    assert act("A", request_id="r1", tool_call_id="t1") == "A"
+    assert act("A", request_id="r1", dispatch_id="t1") == "A"
     assert [getattr(error, "why", error) for error in inside] == ["inside_itself"] * 2
     assert all(isinstance(error, LedgerHardBlockError) for error in inside)
     assert runs.count == 1
