@@ -32,7 +32,7 @@ Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 
 _NOTHING = "Nothing was submitted."
 _ENCODER = json.JSONEncoder(ensure_ascii=False, check_circular=False, allow_nan=False, separators=(",", ":"))
-_SHOWN_KEY_CHARS = 64
+_SHOWN_KEY_CHARS = 24
 _SHOWN_PATH_CHARS = 200
 
 
@@ -221,8 +221,9 @@ def _told(error: Exception) -> Exception:
 
 
 def _step(key: str) -> str:
-    # A key may be a card number or an address: only what looks like a name is told.
-    return f".{key}" if key.isidentifier() and len(key) <= _SHOWN_KEY_CHARS else ".?"
+    # A key may be a card number, a token or an address: only what looks like a plain name is told.
+    plain = key.isidentifier() and len(key) <= _SHOWN_KEY_CHARS and not any(char.isdigit() for char in key)
+    return f".{key}" if plain else ".?"
 
 
 # ── what each kind is ────────────────────────────────────────────────────────────────────────────────────────────────

@@ -131,7 +131,7 @@ def _call(path: Path, number: int, line: str, tools: Mapping[str, AnyTool], seen
         line=number,
         run_id=str(row["run_id"]),
         step=cast("int", row["step"]),
-        ordinal=call.ordinal,
+        ordinal=call.ordinal or 0,
         tool_call_id=str(row["tool_call_id"]),
         tool=intent.tool,
         arguments=arguments,

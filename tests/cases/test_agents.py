@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import functools
 import re
 import threading
 from collections import Counter
@@ -305,7 +306,8 @@ async def test_99_an_alias_and_a_default_are_one_call(kept: ActionLedger, provid
     ]
     for spelling in spellings:
         with execution_scope(Scope(run_id="run-1")):
-            assert await asyncio.to_thread(transfer, provider.url, "here", **spelling) == "here"
+            call = functools.partial(transfer.named(), provider.url, "here", **spelling)
+            assert await asyncio.to_thread(call) == "here"
     jobs = [
         await stage.client.submit(tools.transfer.bind(url=provider.url, order="there", **spelling), run_id="run-2")
         for spelling in spellings

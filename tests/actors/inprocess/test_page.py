@@ -13,6 +13,7 @@ import mycelium
 from house.tree import ROOT
 from kit.inprocess import World
 from mycelium.actors.inprocess.decorators import default_ledger
+from mycelium.leases import errors
 from mycelium.leases.errors import LeaseError, LedgerError, MyceliumError
 
 PAGE = (ROOT / "docs/in-process.md").read_text(encoding="utf-8")
@@ -75,7 +76,7 @@ def test_every_block_of_the_ledger_is_in_the_table() -> None:
     """What a decorated call may meet of the ledger's own refusals; the rest is what an operator asks for."""
     asked = {"LedgerOutcomeAlreadySetError", "LedgerReleaseRefusedError"}
     asked |= {"LedgerAlreadyResolvedError", "LedgerWorkerAliveError"}
-    family = [kind for _, kind in inspect.getmembers(mycelium.leases.errors, inspect.isclass)]
+    family = [kind for _, kind in inspect.getmembers(errors, inspect.isclass)]
     met = {kind.__name__ for kind in family if issubclass(kind, LedgerError | LeaseError)}
     met -= asked | {"LedgerError", "LeaseError"}
     assert met == {name for name in met if f"| `{name}` |" in PAGE}

@@ -99,7 +99,6 @@ def twice(here: World, hint: object, value: object) -> object:
         (int, None),
         (float, 1),
     ],
-    ids=str,
 )
 def test_a_result_comes_back_as_declared(here: World, hint: object, value: object) -> None:
     back = twice(here, hint, value)
@@ -122,7 +121,6 @@ def test_a_result_comes_back_as_declared(here: World, hint: object, value: objec
         (object, (1, 2), [1, 2]),
         (None, 1, 1),
     ],
-    ids=str,
 )
 def test_what_does_not_fit_its_annotation_comes_back_as_json(
     here: World, hint: object, value: object, stored: object
