@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TypedDict
@@ -157,6 +158,11 @@ def _check_key(binding: Binding, checked: Checked) -> None:
         # Not while that error is handled: it holds the key.
         what = f"The argument {binding.key_param!r} has a lone surrogate, which is not text."
         raise BadArgumentsError(what, next_step="Nothing was dispatched. Pass a key that is text.")
+
+
+def key_of(binding: Binding, values: Mapping[str, object]) -> str:
+    """The provider's key that the caller chose; empty: none."""
+    return str(values.get(binding.key_param) or "") if binding.key_param is not None else ""
 
 
 def check_retention(retention: object, binding: Binding) -> None:

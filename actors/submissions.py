@@ -13,7 +13,7 @@ from ..leases.errors import BadArgumentsError, BadCallError, UnknownToolError
 from ..ledger.binding import Binding
 from ..ledger.states import Drift
 from ..ledger.submit import Intent, Retention
-from .naming import NameOptions, Naming, check_retention, wrong
+from .naming import NameOptions, Naming, check_retention, key_of, wrong
 from .tool import Call, Tool
 
 AnyTool = Tool[..., Any]
@@ -106,6 +106,7 @@ def intent_of(submission: Submission, tools: Mapping[str, AnyTool], *, namespace
         about=submission.about(binding),
         drift=submission.drift,
         asked=tool.reconciler is not None or binding.resends,
+        key=key_of(binding, wired.values),
         delay_s=submission.delay_s,
         retention=submission.retention,
     )

@@ -27,7 +27,7 @@ from ...ledger.states import BoundaryMode, Drift, EffectClass
 from ...ledger.submit import Intent
 from ...reconcilers.protocol import Adapter
 from ..arguments import Checked
-from ..naming import NameOptions, Naming, check_retention
+from ..naming import NameOptions, Naming, check_retention, key_of
 from .desk import Desk
 from .engine import Engine
 from .entry import LedgerEntry, entry_of
@@ -178,7 +178,6 @@ class ActionLedger:
         naming = self._named(tool, binding, naming)
         check_retention(self.settings.retention, binding)
         identity = naming.identity(tool, binding, checked, namespace=self._namespace)
-        key = str(checked.values.get(binding.key_param) or "") if binding.key_param is not None else ""
         intent = Intent(
             identity=replace(identity, args=checked.body),
             tool=tool,
@@ -186,7 +185,7 @@ class ActionLedger:
             about=naming.about(binding),
             drift=drift or self.settings.on_args_drift,
             asked=(reconciler or self.reconciler) is not None or binding.resends,
-            key=key,
+            key=key_of(binding, checked.values),
             retention=self.settings.retention,
         )
         return Prepared(

@@ -275,7 +275,9 @@ def test_a_file_that_could_not_be_written_is_refused_at_once_and_not_with_the_fi
 ) -> None:
     place = ["--url", url, "--namespace", namespace, "--to"]
     command = [sys.executable, "-P", "-m", "mycelium", "receipts", "follow", *place, str(tmp_path / "none" / "r")]
-    follows = subprocess.run(command, capture_output=True, text=True, env=os.environ | WITH_KEY, check=False)
+    follows = subprocess.run(
+        command, capture_output=True, text=True, env=os.environ | WITH_KEY, check=False, timeout=60
+    )
     assert (follows.returncode, "none of the receipt file is not there" in follows.stderr) == (2, True)
     for verb in (["follow", "--once"], ["issue", "a"]):
         result = invoke(*verb, *place, tmp_path / "none" / "r")

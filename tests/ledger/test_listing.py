@@ -101,13 +101,14 @@ async def test_what_is_wanted_is_found_however_many_others_moved_after_it(store:
     ledger.settle(ended("r0", ledger.marked(OWN, "r0"), "completed"))
     for at in range(40):
         ledger.settle(ended(f"x{at}", ledger.marked(AUTO, f"x{at}"), "completed"))
+    ledger.submit(AUTO, *[f"y{at}" for at in range(250)])
     assert [one.record.request_id for one in await list_transitions(store, tool=OWN, limit=1)] == ["r0"]
     found = await find_transitions(store, Wanted(tool=OWN), look_back=100)
     assert (found.lines, found.cut, found.more) == ((), True, False)
     assert found.looked_back_to_ms is not None
-    whole = await find_transitions(store, Wanted(), limit=41)
-    assert (len(whole.lines), whole.cut, whole.more) == (41, False, False)
-    assert (await find_transitions(store, Wanted(), limit=40)).more
+    whole = await find_transitions(store, Wanted(), limit=291)
+    assert (len(whole.lines), whole.cut, whole.more) == (291, False, False)
+    assert (await find_transitions(store, Wanted(), limit=290)).more
 
 
 async def test_the_lists_of_open_ones_are_looked_through_so_far_and_no_further(store: Store, ledger: Ledger) -> None:
