@@ -207,6 +207,9 @@ def ledger_of(
         ToolDeclarationError: it is of the other colour, or the declared facts contradict each other.
     """
     facts = {name: value for name, value in options.items() if name not in kind.WHERE}
+    if isinstance(fn, Tool) and facts:
+        what = f"The tool {cast('Tool[..., Any]', fn).name!r} is declared already, and comes with {', '.join(facts)}."
+        raise ToolDeclarationError(what, next_step="Say all of it where the tool is declared.")
     tool = (
         cast("Tool[..., Any]", fn)
         if isinstance(fn, Tool)

@@ -12,7 +12,9 @@ from mycelium import (
     LedgerWorkerAliveError,
     State,
     StaticTokenOperatorAuthorizer,
+    ToolDeclarationError,
     ledger_sync,
+    tool,
 )
 
 BY, SEEN = "ops", "no charge in the dashboard"
@@ -84,3 +86,12 @@ def test_a_holder_that_renews_is_not_declared_dead(url: str, namespace: str) -> 
 
         assert slow(request_id="slow") == "done"
         assert said == [State.ATTEMPTING]
+
+
+def test_what_a_declared_tool_is_told_once_more_is_refused() -> None:
+    @tool(effect_class="read")
+    def look(order: str) -> str:
+        return order
+
+    with pytest.raises(ToolDeclarationError, match="declared already, and comes with effect_class"):
+        ledger_sync(effect_class="irreversible")(look)
