@@ -3,11 +3,8 @@
 -- REPLY granted known conflict drift corrupt lost epoch
 -- WRITES row args result ready unknown held meta states counters events share ticket aliases
 -- INCLUDE prelude keys record identity
-if redis.call('HGET', meta_key(), 'epoch') ~= epoch then return {'epoch'} end
-local deadline = redis.call('ZSCORE', sessions_key(), session)
-if not deadline or tonumber(deadline) <= now_ms or redis.call('HGET', session_key(session), 'dead') then
-  return {'lost'}
-end
+local barred = barred_word(session, epoch)
+if barred then return {barred} end
 
 local r, how, other = find(request_id, effect, ticket, share, drift)
 if not r and how ~= 'missing' then

@@ -3,13 +3,9 @@
 -- REPLY decided denied before stale lost epoch missing corrupt
 -- WRITES row args result unknown held meta states counters events share ticket aliases
 -- INCLUDE prelude keys record
-if redis.call('HGET', meta_key(), 'epoch') ~= epoch then return {'epoch'} end
-local deadline = redis.call('ZSCORE', sessions_key(), session)
-if not deadline or tonumber(deadline) <= now_ms or redis.call('HGET', session_key(session), 'dead') then
-  return {'lost'}
-end
-local r, why, canonical = read(request_id)
-if why == 'alias' then r, why = read(canonical) end
+local barred = barred_word(session, epoch)
+if barred then return {barred} end
+local r, why = read_named(request_id)
 if not r then return {why} end
 if r.fence ~= fence then return {'stale'} end
 -- The decision that was recorded and whose reply was lost finds itself in the row.

@@ -3,8 +3,7 @@
 -- REPLY unknown changed missing corrupt
 -- WRITES row result unknown tools meta states counters events
 -- INCLUDE prelude keys record
-local r, why, canonical = read(request_id)
-if why == 'alias' then r, why = read(canonical) end
+local r, why = read_named(request_id)
 if not r then return {why} end
 -- Sent again after a lost reply, it is there already.
 if r.state == 'unknown' then return {'unknown'} end

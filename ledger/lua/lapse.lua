@@ -3,8 +3,7 @@
 -- REPLY taken held grace free missing corrupt
 -- WRITES row args result ready unknown held tools meta states counters events share ticket aliases
 -- INCLUDE prelude keys record
-local r, why, canonical = read(request_id)
-if why == 'alias' then r, why = read(canonical) end
+local r, why = read_named(request_id)
 if not r then return {why} end
 if not HELD[r.state] then return {'free'} end
 local standing = standing_of(r.session)

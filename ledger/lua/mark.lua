@@ -4,11 +4,8 @@
 -- REPLY ok lost epoch marked stale missing corrupt
 -- WRITES row meta states counters events
 -- INCLUDE prelude keys record
-if redis.call('HGET', meta_key(), 'epoch') ~= epoch then return {'epoch'} end
-local deadline = redis.call('ZSCORE', sessions_key(), session)
-if not deadline or tonumber(deadline) <= now_ms or redis.call('HGET', session_key(session), 'dead') then
-  return {'lost'}
-end
+local barred = barred_word(session, epoch)
+if barred then return {barred} end
 
 local function mark(r, boundary, ref)
   local changes = {}

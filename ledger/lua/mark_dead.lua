@@ -3,8 +3,7 @@
 -- REPLY declared alive over nobody terminal missing corrupt
 -- WRITES row args result ready unknown held session tools meta states counters events share ticket aliases
 -- INCLUDE prelude keys record past
-local r, why, canonical = read(request_id)
-if why == 'alias' then r, why = read(canonical) end
+local r, why = read_named(request_id)
 if not r then return {why, '', ''} end
 local last = redis.call('HMGET', row_key(r.id), 'dead_op', 'ended', 'unknown_ms')
 -- The word that was taken and whose reply was lost finds itself in the row.

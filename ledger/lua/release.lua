@@ -3,8 +3,7 @@
 -- REPLY released already held lapsed alive open terminal changed missing corrupt
 -- WRITES row args result ready unknown meta states counters events share ticket aliases
 -- INCLUDE prelude keys record rerun past
-local r, why, canonical = read(request_id)
-if why == 'alias' then r, why = read(canonical) end
+local r, why = read_named(request_id)
 if not r then return {why, ''} end
 local last = redis.call('HMGET', row_key(r.id), 'release_op', 'resolution', 'resolved_fence', 'ended', 'unknown_ms')
 -- The release that was recorded and whose reply was lost finds itself in the row.

@@ -37,13 +37,7 @@ else
   judge_all()
 end
 
-local word = 'ok'
-local deadline = redis.call('ZSCORE', sessions_key(), session)
-if redis.call('HGET', meta_key(), 'epoch') ~= epoch then
-  word = 'epoch'
-elseif not deadline or tonumber(deadline) <= now_ms or redis.call('HGET', session_key(session), 'dead') then
-  word = 'lost'
-end
+local word = barred_word(session, epoch) or 'ok'
 
 -- ── settle ──
 -- HDEL first, with a field that is never there: it needs no memory, and once a script has written, a full server lets it

@@ -51,6 +51,20 @@ local function read(id)
   return r
 end
 
+-- Reads the row that a request id names, its own or the one that it joined.
+local function read_named(id)
+  local r, why, canonical = read(id)
+  if why == 'alias' then return read(canonical) end
+  return r, why
+end
+
+-- Why a session may start nothing more: `epoch` where the data set has changed, `lost` where it has ended; nil: it may.
+local function barred_word(session, epoch)
+  if redis.call('HGET', meta_key(), 'epoch') ~= epoch then return 'epoch' end
+  local deadline = redis.call('ZSCORE', sessions_key(), session)
+  if not deadline or tonumber(deadline) <= now_ms or redis.call('HGET', session_key(session), 'dead') then return 'lost' end
+end
+
 local function history(r, what, why, write)
   r.n = r.n + 1
   if r.n > HISTORY then redis.call('HDEL', row_key(r.id), 'h' .. digits(r.n - HISTORY)) end
