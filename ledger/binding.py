@@ -152,6 +152,13 @@ class Binding:
         """Whether a repeat is left to the class; False where the declaration forbids what the class allows."""
         return self.repeatable or self.effect_class not in REPEATABLE
 
+    def key_to_ask_by(self, stored: str, effect_id: str) -> str | None:
+        """What the provider may know a call by: the key that is on record as sent, or None.
+
+        Without a parameter for it a tool may send what `current_call()` told it, which is the effect id.
+        """
+        return stored or (effect_id if self.key_param is None else None)
+
     def _set(self, field: str, value: object) -> None:
         object.__setattr__(self, field, value)
 

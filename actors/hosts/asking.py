@@ -50,14 +50,12 @@ def _abandon(asked: asyncio.Task[object]) -> None:
 
 
 def _lookup(ask: Ask, tool: AnyTool) -> Lookup:
-    # Without a parameter for it a tool may send what `current_call()` told it; with one it sent what is on record.
-    sent = ask.idempotency_key or (ask.effect_id if tool.binding.key_param is None else None)
     arguments = msgspec.json.decode(ask.args, type=dict[str, object])
     return Lookup(
         request_id=ask.request_id,
         effect_id=ask.effect_id,
         tool=ask.tool,
-        idempotency_key=sent,
+        idempotency_key=tool.binding.key_to_ask_by(ask.idempotency_key or "", ask.effect_id),
         external_operation_ref=ask.external_operation_ref,
         arguments=arguments,
         unknown_since_s=ask.unknown_since_s,

@@ -142,14 +142,11 @@ def _doubt(call: Prepared, shown: Shown) -> Doubt:
 
 
 def _lookup(call: Prepared, shown: Shown) -> Lookup:
-    binding = call.intent.binding
-    # Without a parameter for it a tool may send what `current_call()` told it; with one it sent what is on record.
-    sent = shown.key or (shown.effect_id if binding.key_param is None else "")
     return Lookup(
         request_id=shown.request_id,
         effect_id=shown.effect_id,
         tool=call.intent.tool,
-        idempotency_key=sent or None,
+        idempotency_key=call.intent.binding.key_to_ask_by(shown.key, shown.effect_id),
         external_operation_ref=shown.ref or None,
         arguments=call.arguments(),
         unknown_since_s=max(0, shown.now_ms - shown.unknown_ms) / 1000,
