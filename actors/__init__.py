@@ -10,7 +10,9 @@
                 ├─ marks                               points of no return
                 ├─ host                                one child process, from `hosts/`
                 ├─ sweeper                             what time has moved
-                └─ reconciler                          what nobody saw the end of
+                ├─ reconciler                          what nobody saw the end of
+                └─ health · vitals · exposition · web  what it tells: ready or not, and metrics
+                orders · orphans · exits               signals, what process 1 inherits, exit codes
 
 `runtime/` is the actor library and knows nothing of the rest; `hosts/` is both sides of a tool host's socket.
 """

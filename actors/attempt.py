@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from ..leases.session import Session
 from ..ledger.binding import Binding
 from ..ledger.states import Boundary
 from ..ledger.turn import Grant
+from .job_options import RunTerms
 
 
 class Phase(StrEnum):
@@ -37,6 +39,12 @@ class Attempt:
         ref: the provider's handle, once recorded.
         mark_missed: a mark that its tool asked for got no answer from the store: the tool could not start its effect.
         host: name of the host that has a slot for it; empty before.
+        alone: it runs in a process of its own.
+        terms: what its caller said of how it runs.
+        due_s: the instant of the holder's clock at which the deadline of its transition passes.
+        timeout_s: seconds that its body may take, once it is started.
+        cancelled: somebody asked for its cancel.
+        gone: the process that ran it has ended: nothing of it can still send.
     """
 
     grant: Grant
@@ -47,3 +55,9 @@ class Attempt:
     ref: str = ""
     mark_missed: bool = False
     host: str = ""
+    alone: bool = False
+    terms: RunTerms = field(default_factory=RunTerms)
+    due_s: float = math.inf
+    timeout_s: float = 0.0
+    cancelled: bool = False
+    gone: bool = False

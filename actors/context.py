@@ -79,6 +79,10 @@ class RunningCall(Protocol):
         """Note that the external call returned; it is written with the settlement."""
         ...
 
+    def progress(self, done: float, total: float | None, note: str) -> None:
+        """Tell how far the body has come; from any thread, and without waiting."""
+        ...
+
 
 RUNNING: ContextVar[RunningCall | None] = ContextVar("mycelium_running_call", default=None)
 

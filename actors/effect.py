@@ -93,18 +93,20 @@ def record_external_operation(ref: str) -> Awaitable[None]:
     running = RUNNING.get()
     if running is None:
         _outside()
-        return _Recorded()
+        return Recorded()
     running.note(ref)
     if _on_loop(running):
         return _begun(running.mark(ref))
     if _is_here(BODY_LOOP.get()):
         return _begun(_told(_ask(running, ref), running.mark_within_s()))
     _block(running, ref)
-    return _Recorded()
+    return Recorded()
 
 
-class _Recorded:
+class Recorded:
     """An awaitable that is done, in any loop or none."""
+
+    __slots__ = ()
 
     def __await__(self) -> Generator[None, None, None]:
         yield from ()

@@ -1,4 +1,4 @@
-"""One tool host as an actor: starts its process, gives it attempts, answers its marks, starts it again when it ends."""
+"""One tool host as an actor: keeps a process running, gives it attempts, and replaces it when it ends or is worn."""
 
 from __future__ import annotations
 
@@ -6,98 +6,212 @@ import asyncio
 import json
 import logging
 import random
-from itertools import count
+from collections import Counter
+from contextlib import suppress
 
-from ..leases.errors import ActorStoppedError, PayloadTooLargeError, ReplyLostError, ServerUnavailableError
+from ..leases.errors import (
+    ActorError,
+    ActorStoppedError,
+    MailboxFullError,
+    MyceliumError,
+    ReplyLostError,
+    ServerUnavailableError,
+    SettingsError,
+)
 from ..leases.store import Store
-from ..ledger.mark import MarkReply
 from ..ledger.publish import publish_tools
-from ..ledger.states import Boundary
-from ..reconcilers.verdict import Verdict, VerdictWord
-from .attempt import Attempt, Phase
-from .hosts.frames import Answer, Ask, Done, Mark, Outcome, Pong, Run
-from .hosts.host import HostExit, HostProcess, HostSettings
-from .messages import AskAdapter, CancelRun, Died, EndHost, HostGone, HostReady, MarkWanted, NotTaken, Ran, Start
-from .runtime import Actor, Backoff, StopReason
+from ..reconcilers.verdict import Verdict
+from .attempt import Attempt
+from .hosted import TURNS, Hosted, tell_verdict
+from .hosts.host import HostProcess, HostSettings, MakesHost
+from .hosts.listener import ExitReason, HostExit
+from .messages import (
+    AskAdapter,
+    CancelRun,
+    Died,
+    EndHost,
+    HostAnswers,
+    HostBusy,
+    HostGone,
+    HostReady,
+    KnownTools,
+    NotTaken,
+    Start,
+    TellReady,
+    TellVitals,
+    ToolsChanged,
+)
+from .runtime import Actor, Backoff, Ref, StopReason
 from .settings import WorkerSettings
+from .terms import Isolation
+from .vitals import HostVitals
 
 log = logging.getLogger(__name__)
 
-HostMessage = Start | CancelRun | EndHost | AskAdapter
+HostMessage = Start | CancelRun | EndHost | AskAdapter | TellReady | HostReady | TellVitals
 STEADY_S = 10.0
 """A process that ran so long is not failing at its start: the next one is started without delay."""
+VAIN_DEATHS = 5
+"""So many processes in a row may die at once with nothing to run: no tool is to blame, and the next would die too."""
+SOLO = "solo-"
+"""How the names of the hosts begin that run one attempt at a time."""
+RECONCILER = "/worker/reconciler"
+LEASE_MANAGER = "/worker/control/lease_manager"
+
+_FOR_A_RUN = frozenset({ExitReason.OVERDUE, ExitReason.CANCELLED, ExitReason.LEFTOVER})
+"""Ends for what ran in a process. They say nothing of the next one, which is started at once."""
 
 
 class Host(Actor[HostMessage]):
-    """Owns one child process at a time. Its listener methods run on the loop, in the order in which things happened."""
+    """Owns one process that takes attempts, and those that it replaced, until what they run has ended.
 
-    def __init__(self, store: Store, settings: WorkerSettings, rng: random.Random) -> None:
+    The slots are the actor's, whichever process has them: to replace one changes nothing for whoever counts them. A
+    `solo` host has one slot, and starts no process before it hears of a tool that wants one to itself.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        settings: WorkerSettings,
+        rng: random.Random,
+        make_process: MakesHost = HostProcess,
+        *,
+        solo: bool = False,
+    ) -> None:
+        self._make_process = make_process
         self._store = store
         self._settings = settings
         self._rng = rng
+        self._solo = solo
+        self._slots = 1 if solo else settings.slots
         self._delays = Backoff().delays(rng)
-        self._process: HostProcess | None = None
+        self._current: Hosted | None = None
+        self._replaced: set[Hosted] = set()
         self._started_s = 0.0
-        self._running: dict[int, Attempt] = {}
-        self._slot_of: dict[Attempt, int] = {}
-        self._free: list[int] = []
-        self._questions: dict[int, AskAdapter] = {}
-        self._numbers = count(1)
+        self._starting = False
+        self._told_busy = False
         self._ending = False
+        self._vain = 0
+        self._starts = 0
+        self._ends: Counter[ExitReason] = Counter()
+
+    @property
+    def busy_s(self) -> float:
+        """For how long its process has not answered; 0: it does, or there is none."""
+        return 0.0 if self._current is None else self._current.process.busy_s
 
     async def started(self) -> None:
         """Start the first process; a worker whose tools cannot be loaded does not start."""
-        await self._start_process()
+        if not self._solo:
+            await self._start_process()
+            return
+        for host in self._beside(solo=False):
+            host.tell(TellReady(self.ref.path))
 
     async def receive(self, message: HostMessage) -> object:
-        """Give the process something to do."""
+        """Give the process something to do, or tell of it."""
         match message:
             case Start(attempt):
-                self._run(attempt)
+                self._take(attempt)
             case CancelRun(attempt):
-                if attempt in self._slot_of and self._process is not None:
-                    self._process.cancel(self._slot_of[attempt])
+                for hosted in self._all():
+                    hosted.cancel(attempt)
             case AskAdapter():
                 self._ask(message)
             case EndHost():
-                if self._process is not None:
-                    self._process.kill()
+                for hosted in self._all():
+                    hosted.process.kill()
+            case TellReady(path):
+                self._tell_if_ready(path)
+            case HostReady():
+                self._hear_of_tools(message)
+            case TellVitals():
+                return self._vitals()
         return None
 
+    def _take(self, attempt: Attempt) -> None:
+        if self._current is None:
+            self.find(TURNS).tell(NotTaken(attempt))
+        else:
+            self._current.take(attempt)
+
+    def _ask(self, question: AskAdapter) -> None:
+        if self._current is None:
+            tell_verdict(question, Verdict.unknown("the host of the adapter is starting"))
+        else:
+            self._current.ask(question)
+
     async def stopping(self, reason: StopReason) -> None:
-        """End the process: what it still ran has died."""
+        """End the processes: what they still ran has died."""
         del reason
         self._ending = True
-        if self._process is not None:
-            await self._process.stop(0.0)
+        every = self._all()
+        await asyncio.gather(*(hosted.process.stop(0.0) for hosted in every))
+        for hosted in every:
+            if hosted.attempts:
+                # The life failed before it had told of all: whoever is not told dead would be held for ever.
+                self._tell_gone()
+                hosted.tell_dead("HostFailed")
+        if isinstance(self.in_hand, Start):
+            # It failed before any process had the attempt, and nobody else knows of it; one that was told of is over.
+            self.find(TURNS).tell(Died(self.in_hand.attempt, "HostFailed"))
 
     # ── the process ──────────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def _start_process(self) -> None:
-        settings = self._settings
-        process = HostProcess(
-            settings.app,
-            settings.slots,
-            self,
-            HostSettings(
-                memory_limit_mb=settings.host_memory_mb,
-                overrun_grace_s=settings.overdue_s,
-                store_url=self._store.url,
-                max_result_bytes=settings.max_result_bytes,
-            ),
-        )
-        await process.start()
-        self._process = process
-        self._started_s = self.timer.monotonic()
-        self._free = list(range(settings.slots))
-        log.info("host %s runs as process %d", self.ref.name, process.pid)
-        self._tell_ready(process)
-        await self._publish(process)
+    def _all(self) -> list[Hosted]:
+        return [*self._replaced, *([] if self._current is None else [self._current])]
 
-    async def _publish(self, process: HostProcess) -> None:
+    async def _start_process(self) -> None:
+        hosted = await self._new_process()
+        self._take_on(hosted)
+        log.info("host %s runs as process %d", self.ref.name, hosted.process.pid)
+        self._tell_ready(hosted)
+        await self._publish(hosted)
+
+    def _take_on(self, hosted: Hosted) -> None:
+        # From now on its end has another one started: nothing may be awaited in between.
+        self._current, self._started_s, self._starting = hosted, self.timer.monotonic(), False
+
+    async def _new_process(self) -> Hosted:
+        settings = self._settings
+        how = HostSettings(
+            memory_limit_mb=settings.host_memory_mb,
+            overrun_grace_s=settings.overdue_s,
+            store_url=self._store.url,
+            max_result_bytes=settings.max_result_bytes,
+            solo=self._solo,
+        )
+        hosted = Hosted(self, self._make_process, settings.app, self._slots, how)
+        await hosted.process.start()
+        self._starts += 1
+        try:
+            self._check_size(hosted)
+        except SettingsError:
+            await hosted.process.stop(0.0)
+            raise
+        return hosted
+
+    def _check_size(self, hosted: Hosted) -> None:
+        limit_mb, fresh_mb = self._settings.recycle_memory_mb, hosted.process.resident_mb
+        if limit_mb is None or fresh_mb < limit_mb:
+            return
+        what = (
+            f"recycle_memory_mb is {limit_mb}, and a host of {self._settings.app!r} takes {fresh_mb:.0f} MB at birth."
+        )
+        error = SettingsError(what, next_step=f"Give recycle_memory_mb {fresh_mb * 1.5:.0f} or more.")
+        if self._starts == 1 and not self._solo:
+            raise error
+        hosted.spared = True
+        log.error("host %s is not replaced any more: %s", self.ref.name, error)
+
+    async def _publish(self, hosted: Hosted) -> None:
+        if self._solo:
+            return  # the shared hosts have the same tools
+        with suppress(ActorStoppedError, MailboxFullError):  # for people to read only
+            self.find(LEASE_MANAGER).tell(KnownTools(frozenset(hosted.process.tools)))
         tools = {
             name: json.dumps({"effect_class": facts.binding.effect_class, "reconciler": facts.lag_s is not None})
-            for name, facts in process.tools.items()
+            for name, facts in hosted.process.tools.items()
         }
         try:
             await publish_tools(self._store.calls, tools)
@@ -105,168 +219,162 @@ class Host(Actor[HostMessage]):
             # For people to read only: a host that starts while the server is away is as good as any.
             log.warning("tools not published: %s", away)
 
-    def _tell_ready(self, process: HostProcess) -> None:
-        ready = HostReady(self.ref.name, self._settings.slots, process.tools)
-        self.find("/worker/control/turns").tell(ready)
-        self.find("/worker/reconciler").tell(ready)
+    def _start_later(self, delay_s: float) -> None:
+        if not self._starting:
+            self._starting = True
+            self.spawn_task(self._start_again(delay_s))
 
     async def _start_again(self, delay_s: float) -> None:
         await self.timer.sleep(delay_s)
         await self._start_process()
 
-    def on_exit(self, reason: HostExit) -> None:
-        """The process has ended, and nothing of it runs: its attempts died with it."""
-        self._process = None
-        gone = HostGone(self.ref.name)
-        turns = self.find("/worker/control/turns")
-        turns.tell(gone)
-        self.find("/worker/reconciler").tell(gone)
-        overdue = {self._running[slot] for slot in reason.overdue if slot in self._running}
-        for attempt in self._running.values():
-            turns.tell(Died(attempt, "Overdue" if attempt in overdue else f"Host{reason.why.capitalize()}"))
-        self._running.clear()
-        self._slot_of.clear()
-        for question in self._questions.values():
-            _tell(question, Verdict.unknown("the host of the adapter ended"))
-        self._questions.clear()
-        if not self._ending:
-            log.error("host %s ended (%s, code %d)", self.ref.name, reason.why, reason.returncode)
-            self.spawn_task(self._start_again(self._next_delay_s()))
+    # ── its end ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _next_delay_s(self) -> float:
-        if self.timer.monotonic() - self._started_s >= STEADY_S:
+    def ended(self, hosted: Hosted, reason: HostExit) -> None:
+        """A process has ended: what it ran is told of, and another one started in its place."""
+        idle = not hosted.attempts
+        self._ends[reason.why] += 1
+        if hosted is self._current:
+            self._current = None
+            self._replaced.add(hosted)  # until all is told: what fails on the way is told by the last hook
+            self._tell_gone()
+        hosted.tell_dead(f"Host{reason.why.capitalize()}", reason)
+        self._replaced.discard(hosted)
+        if reason.why is ExitReason.RECYCLED or self._ending:
+            return
+        level = logging.WARNING if reason.why in _FOR_A_RUN else logging.ERROR
+        said = "host %s: process %d ended (%s, code %d)"
+        log.log(level, said, self.ref.name, hosted.process.pid, reason.why, reason.returncode)
+        if self._current is None:
+            self._start_later(self._next_delay_s(reason, idle=idle))
+
+    def _tell_gone(self) -> None:
+        self._told_busy = False
+        gone = HostGone(self.ref.name)
+        self.find(TURNS).tell(gone)
+        self.find(RECONCILER).tell(gone)
+
+    def _next_delay_s(self, reason: HostExit, *, idle: bool) -> float:
+        if self.timer.monotonic() - self._started_s >= STEADY_S or reason.why in _FOR_A_RUN:
             self._delays = Backoff().delays(self._rng)
+            self._vain = 0
             return 0.0
+        self._vain = self._vain + 1 if idle else 0
+        if self._vain > VAIN_DEATHS:
+            what = f"{self._vain} processes of host {self.ref.name} in a row ended by themselves with nothing to run."
+            raise ActorError(what, next_step="See the log for how they ended: the tools, or the limits, must change.")
         return next(self._delays)
 
-    # ── attempts ─────────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── its replacement ──────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _run(self, attempt: Attempt) -> None:
-        turns = self.find("/worker/control/turns")
-        # The last look before the body may begin (L7): the clock is read here, not when the mark was asked for.
-        if self._process is None or not self._free or not attempt.session.trusted():
-            turns.tell(NotTaken(attempt))
+    def look_at(self, hosted: Hosted) -> None:
+        """Replace a process that has run enough; end one that was replaced when nothing runs in it any more."""
+        if self._ending or hosted.process.exited is not None:
             return
-        grant, slot = attempt.grant, self._free.pop()
-        run = Run(
-            slot=slot,
-            request_id=grant.request_id,
-            effect_id=grant.effect_id,
-            tool=grant.tool,
-            fence=grant.fence,
-            attempt=grant.attempt,
-            args=grant.args,
-            timeout_s=attempt.binding.timeout_s,
-            boundary=attempt.boundary,
-            effect_class=grant.effect_class,
-            mode=grant.boundary_mode,
-            begin_by_s=attempt.session.trusted_until_s,
-            key=grant.key,
+        if hosted in self._replaced:
+            if hosted.empty:
+                self.spawn_task(hosted.process.stop(0.0, ExitReason.RECYCLED))
+        elif hosted is self._current and not self._starting and self._worn(hosted):
+            self._starting = True
+            self.spawn_task(self._replace(hosted))
+
+    def _worn(self, hosted: Hosted) -> bool:
+        jobs, megabytes = self._settings.recycle_jobs, self._settings.recycle_memory_mb
+        if hosted.spared or not hosted.ran:
+            return False
+        return (jobs is not None and hosted.ran >= jobs) or (
+            megabytes is not None and hosted.process.resident_mb >= megabytes
         )
+
+    async def _replace(self, worn: Hosted) -> None:
+        """Start the next one first, so that no slot is ever missing; the worn one gets nothing from then on."""
+        ran, size_mb = worn.ran, worn.process.resident_mb
         try:
-            self._process.run(run)
-        except ActorStoppedError:
-            self._free.append(slot)
-            turns.tell(NotTaken(attempt))
+            fresh = await self._new_process()
+        except MyceliumError as error:
+            if self._current is None:
+                raise
+            worn.spared, self._starting = True, False
+            log.error("host %s keeps its process, for no new one starts: %s", self.ref.name, error)  # noqa: TRY400 - whole
             return
-        except PayloadTooLargeError as error:
-            self._free.append(slot)
-            turns.tell(Ran(attempt, _not_sent(run, error)))
+        gone = self._current is None
+        self._take_on(fresh)
+        if gone:
+            self._tell_ready(fresh)
             return
-        self._running[slot] = attempt
-        self._slot_of[attempt] = slot
+        said = "host %s: process %d is replaced by %d after %d attempts, at %.0f MB"
+        log.info(said, self.ref.name, worn.process.pid, fresh.process.pid, ran, size_mb)
+        self._replaced.add(worn)
+        self._tell_busy(busy=False)
+        if fresh.process.tools != worn.process.tools:
+            self._tell_changed(fresh)
+        self.look_at(worn)
+        await self._publish(fresh)
 
-    def on_done(self, done: Done) -> None:
-        """An attempt has ended; its slot is free."""
-        attempt = self._running.pop(done.slot, None)
-        if attempt is None:
-            return
-        del self._slot_of[attempt]
-        self._free.append(done.slot)
-        self.find("/worker/control/turns").tell(Ran(attempt, done))
+    # ── what others learn of it ──────────────────────────────────────────────────────────────────────────────────────
 
-    def on_mark(self, mark: Mark) -> None:
-        """A tool waits for its mark: yes only while its session is trusted and its attempt stands."""
-        attempt, process = self._running.get(mark.slot), self._process
-        if attempt is None or process is None:
-            return
-        before = attempt.boundary
-        # From now on the mark may be on record; told so before it is, so that no shutdown takes the attempt for unsent.
-        attempt.boundary = max(before, mark.boundary, key=tuple(Boundary).index)
-        attempt.ref = mark.ref or attempt.ref
-        wanted = MarkWanted(attempt, mark.boundary, mark.ref or "")
+    def _ready(self, hosted: Hosted) -> HostReady:
+        # What runs in a process that was replaced has its slot until it ends.
+        taken = sum(len(old.attempts) for old in self._replaced)
+        free, process = self._slots - taken - len(hosted.attempts), hosted.process
+        return HostReady(self.ref.name, free, process.tools, self._solo, process.schedules)
 
-        def answer(told: asyncio.Future[MarkReply | None]) -> None:
-            word = told.result()
-            ok = word is MarkReply.MARKED and attempt.phase is Phase.RUNNING and attempt.session.trusted()
-            if not ok:
-                attempt.boundary = before
-                attempt.mark_missed = word is None
-            why = "" if ok else str(word or "not trusted")
-            process.mark_reply(mark, ok=ok, why=why, begin_by_s=attempt.session.trusted_until_s)
+    def _tell_ready(self, hosted: Hosted) -> None:
+        ready = self._ready(hosted)
+        self.find(TURNS).tell(ready)
+        if not self._solo:
+            self.find(RECONCILER).tell(ready)
+            for host in self._beside(solo=True):
+                host.tell(ready)
 
-        wanted.answer.add_done_callback(answer)
-        self.find("/worker/control/marks").tell(wanted)
+    def _tell_if_ready(self, path: str) -> None:
+        # Adapters are asked in shared hosts: a solo one may be ended at any time.
+        if self._current is not None and not (self._solo and path == RECONCILER):
+            self.find(path).tell(self._ready(self._current))
 
-    # ── questions ────────────────────────────────────────────────────────────────────────────────────────────────────
+    def _tell_changed(self, hosted: Hosted) -> None:
+        self.find(TURNS).tell(ToolsChanged(self.ref.name, hosted.process.tools))
+        if not self._solo:
+            self.find(RECONCILER).tell(self._ready(hosted))
+            for host in self._beside(solo=True):
+                host.tell(self._ready(hosted))
 
-    def _ask(self, question: AskAdapter) -> None:
-        doubt = question.doubt
-        if self._process is None:
-            _tell(question, Verdict.unknown("the host of the adapter is starting"))
-            return
-        number = next(self._numbers)
-        self._questions[number] = question
-        ask = Ask(
-            slot=number,
-            tool=doubt.tool,
-            request_id=doubt.request_id,
-            effect_id=doubt.effect_id,
-            idempotency_key=doubt.key or None,
-            external_operation_ref=doubt.ref or None,
-            args=doubt.args,
-            unknown_since_s=doubt.unknown_for_ms / 1000,
-            attempt=doubt.attempt,
-            timeout_s=question.timeout_s,
+    def _hear_of_tools(self, ready: HostReady) -> None:
+        wanted = any(facts.isolation is Isolation.PROCESS for facts in ready.tools.values())
+        if self._solo and wanted and self._current is None and not self._ending:
+            self._start_later(0.0)
+
+    def _beside(self, *, solo: bool) -> list[Ref[HostMessage]]:
+        others = self.below(self.ref.path.rpartition("/")[0])
+        return [ref for ref in others if ref.path != self.ref.path and ref.name.startswith(SOLO) is solo]
+
+    def fell_silent(self, hosted: Hosted) -> None:
+        """A process does not answer: it is busy, not dead. It gets nothing new, and is not ended for it."""
+        tools = sorted({attempt.grant.tool for attempt in hosted.attempts.values()})
+        said = "host %s: process %d is busy, not dead: no answer for %.1f s; it runs %s"
+        what = ", ".join(tools) or "nothing"
+        log.warning(said, self.ref.name, hosted.process.pid, hosted.process.busy_s, what)
+        if hosted is self._current:
+            self._tell_busy(busy=True)
+
+    def answers(self, hosted: Hosted, silent_s: float) -> None:
+        """A process that was busy answers again."""
+        said = "host %s: process %d answers again after %.1f s"
+        log.warning(said, self.ref.name, hosted.process.pid, silent_s)
+        if hosted is self._current:
+            self._tell_busy(busy=False)
+
+    def _tell_busy(self, *, busy: bool) -> None:
+        if busy != self._told_busy:
+            self._told_busy = busy
+            self.find(TURNS).tell((HostBusy if busy else HostAnswers)(self.ref.name))
+
+    def _vitals(self) -> HostVitals:
+        current = self._current
+        return HostVitals(
+            name=self.ref.name,
+            running=None if current is None else sum(len(hosted.attempts) for hosted in self._all()),
+            lag_s=0.0 if current is None else current.process.lag_s,
+            starts=self._starts,
+            ends=dict(self._ends),
         )
-        try:
-            self._process.ask(ask)
-        except (ActorStoppedError, PayloadTooLargeError) as error:
-            del self._questions[number]
-            _tell(question, Verdict.unknown(error.what))
-
-    def on_answer(self, answer: Answer) -> None:
-        """An adapter has answered."""
-        question = self._questions.pop(answer.slot, None)
-        if question is not None:
-            _tell(question, _verdict(answer))
-
-    def on_pong(self, pong: Pong) -> None:
-        """The process's loop is alive; its lag is kept by the process."""
-
-
-def _not_sent(run: Run, error: PayloadTooLargeError) -> Done:
-    """The end of a run that cannot be sent, told here in its host's place: no other host could be sent it either."""
-    return Done(
-        run.slot,
-        Outcome.NOT_EXECUTED,
-        Boundary.NOT_CROSSED,
-        error_class="mycelium.PayloadTooLarge",
-        detail=str(error),
-        fence=run.fence,
-    )
-
-
-def _tell(question: AskAdapter, verdict: Verdict) -> None:
-    if not question.answer.done():
-        question.answer.set_result(verdict)
-
-
-def _verdict(answer: Answer) -> Verdict:
-    match answer.verdict:
-        case VerdictWord.COMPLETED:
-            return Verdict.completed(json.loads(answer.body), json.loads(answer.evidence))
-        case VerdictWord.NOT_EXECUTED:
-            return Verdict.not_executed(json.loads(answer.evidence))
-        case VerdictWord.UNKNOWN:
-            return Verdict.unknown(answer.reason)

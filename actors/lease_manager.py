@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import logging
 
 from ..leases.clock import Clock
 from ..leases.errors import ServerError, ServerUnfitError
 from ..leases.session import Renewal, Session, SessionSettings, Standing
 from ..leases.store import Store
-from .messages import EpochChanged, SessionLost, SessionOpened, Suspect, TrustLost
+from .messages import (
+    Describe,
+    EpochChanged,
+    KnownTools,
+    SessionLost,
+    SessionOpened,
+    Suspect,
+    TrustLost,
+    WhichSession,
+)
 from .runtime import Actor, StopReason
 
 log = logging.getLogger(__name__)
@@ -16,7 +26,10 @@ log = logging.getLogger(__name__)
 _TICK_S = 0.01
 
 
-class LeaseManager(Actor[Suspect]):
+LeaseManagerMessage = Suspect | WhichSession | Describe | KnownTools
+
+
+class LeaseManager(Actor[LeaseManagerMessage]):
     """Thin: what a renewal is, and how long it is trusted, is in `leases.session`."""
 
     def __init__(self, store: Store, settings: SessionSettings, clock: Clock, name: str, info: bytes) -> None:
@@ -25,6 +38,7 @@ class LeaseManager(Actor[Suspect]):
         self._clock = clock
         self._name = name
         self._info = info
+        self._tools: frozenset[str] = frozenset()
         self._session: Session | None = None
         self._told_untrusted = False
         self._opening = False
@@ -35,8 +49,19 @@ class LeaseManager(Actor[Suspect]):
         self.spawn_task(self._renew_for_ever())
         self.spawn_task(self._watch_trust())
 
-    async def receive(self, message: Suspect) -> object:
-        """Renew at once: a turn heard something that only a renewal can settle."""
+    async def receive(self, message: LeaseManagerMessage) -> object:
+        """Renew at once: a turn heard something that only a renewal can settle. Or say which session it is, or tell."""
+        if isinstance(message, WhichSession):
+            return "" if self._session is None else self._session.id
+        if isinstance(message, Describe):
+            self._info = message.info
+            await self._describe()
+            return None
+        if isinstance(message, KnownTools):
+            if message.names != self._tools:
+                self._tools = message.names
+                await self._describe()
+            return None
         if message.session is self._session:
             await self._renew()
             if message.session is self._session:
@@ -55,8 +80,18 @@ class LeaseManager(Actor[Suspect]):
         else:
             log.info("session %s %s", self._session.id, word)
 
+    async def _describe(self) -> None:
+        try:
+            if self._session is not None:
+                await self._session.describe(self._whole_info())
+        except ServerError as away:
+            log.warning("people are not told of it yet: %s", away)
+
+    def _whole_info(self) -> bytes:
+        return json.dumps(json.loads(self._info) | {"tools": sorted(self._tools)}).encode()
+
     async def _open(self) -> None:
-        session = Session(self._store, self._settings, self._clock, name=self._name, info=self._info)
+        session = Session(self._store, self._settings, self._clock, name=self._name, info=self._whole_info())
         await session.open()
         self._session = session
         self._told_untrusted = False

@@ -13,6 +13,7 @@ from ..ledger.verdict import Doubt
 from ..reconcilers.verdict import Verdict
 from .attempt import Attempt
 from .hosts.frames import Done, ToolFacts
+from .schedule_facts import ScheduleFacts
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +52,38 @@ class Suspect:
 
 
 @dataclass(frozen=True, slots=True)
+class WhichSession:
+    """An ask: the id of the session that this worker has now; empty for none."""
+
+
+@dataclass(frozen=True, slots=True)
+class TellReady:
+    """Who has just begun a life wants to know whether this host runs: it is told `HostReady` if so.
+
+    Attributes:
+        path: of who wants to know.
+    """
+
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
 class HostReady:
-    """A host process runs and takes attempts."""
+    """A host process runs and takes attempts.
+
+    Attributes:
+        host: its name.
+        slots: how many at once.
+        tools: what it can run.
+        solo: it runs what wants a process to itself, and nothing else.
+        schedules: when its tools are called by themselves.
+    """
 
     host: str
     slots: int
     tools: Mapping[str, ToolFacts]
+    solo: bool = False
+    schedules: Mapping[str, ScheduleFacts] = field(default_factory=dict[str, ScheduleFacts])
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +91,28 @@ class HostGone:
     """A host process has ended. What it ran is told apart, as `Died`."""
 
     host: str
+
+
+@dataclass(frozen=True, slots=True)
+class HostBusy:
+    """The process of this host does not answer. It is busy, not dead: what it has goes on, and it gets nothing new."""
+
+    host: str
+
+
+@dataclass(frozen=True, slots=True)
+class HostAnswers:
+    """A host that was busy answers again."""
+
+    host: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolsChanged:
+    """A host has replaced its process, and the new one knows its tools otherwise. Its slots are as they were."""
+
+    host: str
+    tools: Mapping[str, ToolFacts]
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +183,16 @@ class MarkTold:
 
 
 @dataclass(frozen=True, slots=True)
+class Progressed:
+    """A running attempt told how far it has come."""
+
+    attempt: Attempt
+    done: float
+    total: float | None
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
 class AskAdapter:
     """Ask a tool's adapter about a transition, in this host."""
 
@@ -154,7 +213,59 @@ class Drain:
     Attributes:
         grace_s: seconds that marked attempts get.
         idle: is set when nothing is left to wait for.
+        cut_off: is set when the grace ends with something running, which is ended with its host.
     """
 
     grace_s: float
     idle: asyncio.Event = field(default_factory=asyncio.Event)
+    cut_off: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+@dataclass(frozen=True, slots=True)
+class Quiet:
+    """Claim nothing more, and go on with what runs, until told to take jobs again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Describe:
+    """Tell people something new of this worker, under the session that it has and those that follow.
+
+    Attributes:
+        info: a JSON object.
+    """
+
+    info: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class KnownTools:
+    """Tell people which tools this worker knows, under the session that it has and those that follow.
+
+    Attributes:
+        names: of the tools.
+    """
+
+    names: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class TakeAgain:
+    """Undo `Quiet`. A drain is not undone."""
+
+
+@dataclass(frozen=True, slots=True)
+class TellWhenDone:
+    """Tell when there is nothing to do: for a worker that works until then and ends.
+
+    Told again after each restart of whoever takes it, and more than once in a life.
+
+    Attributes:
+        done: is set when a whole look with free slots came back with nothing, while nothing ran or was being settled.
+    """
+
+    done: asyncio.Event
+
+
+@dataclass(frozen=True, slots=True)
+class TellVitals:
+    """An ask: how things stand, for health and metrics. `turns` answers `TurnsVitals`, a host `HostVitals`."""

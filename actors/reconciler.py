@@ -12,7 +12,7 @@ from ..ledger.verdict import Doubt
 from ..reconcilers.resolve import AskedTool, ResolveReport, ResolveSettings, run_once
 from ..reconcilers.verdict import Verdict
 from .hosts.frames import ToolFacts
-from .messages import AskAdapter, HostGone, HostReady, Wake
+from .messages import AskAdapter, HostGone, HostReady, TellReady, Wake
 from .runtime import Actor
 
 log = logging.getLogger(__name__)
@@ -34,7 +34,9 @@ class ReconcilerActor(Actor[Wake | HostReady | HostGone]):
         self._wake = asyncio.Event()
 
     async def started(self) -> None:
-        """Ask for ever."""
+        """Ask for ever. Hosts that run already are not going to say so again by themselves."""
+        for host in self.below("control/hosts"):
+            host.tell(TellReady(self.ref.path))
         self.spawn_task(self._ask_for_ever())
 
     async def receive(self, message: Wake | HostReady | HostGone) -> object:

@@ -4,46 +4,44 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
+
+import msgspec
 
 from ..leases.errors import BadArgumentsError, BadCallError, UnknownToolError
 from ..ledger.binding import Binding
 from ..ledger.states import Drift
 from ..ledger.submit import Intent, Retention
+from .job_options import WaitOptions, Waits
 from .naming import NameOptions, Naming, check_retention, key_of, wrong
 from .tool import Call, Tool
 
 AnyTool = Tool[..., Any]
 AnyCall = Call[Any]
 
-MAX_DELAY_S = 3650 * 86400.0
 _NOTHING = "Nothing was submitted."
 _DEFAULT_RETENTION = Retention()
 
 
-class CallOptions(NameOptions, total=False):
+class CallOptions(NameOptions, WaitOptions, total=False):
     """What may be said of one call beside its arguments.
 
     Attributes:
         drift: what happens when the same dispatch id comes with other arguments: `soft`, `hard` or `off`.
-        delay_s: seconds before it may run.
         retention: how long row and result are kept after the end.
     """
 
     drift: Drift
-    delay_s: float
     retention: Retention
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Said(Naming):
+class _Said(Waits, Naming):
     """What stands in a submission beside the call itself, by name only."""
 
     drift: Drift = Drift.SOFT
-    delay_s: float = 0.0
     retention: Retention = _DEFAULT_RETENTION
 
 
@@ -103,12 +101,12 @@ def intent_of(submission: Submission, tools: Mapping[str, AnyTool], *, namespace
         identity=dataclasses.replace(identity, args=wired.body),
         tool=tool.name,
         binding=binding,
-        about=submission.about(binding),
+        about=msgspec.structs.replace(submission.about(binding), labels=submission.checked_labels()),
         drift=submission.drift,
         asked=tool.reconciler is not None or binding.resends,
         key=key_of(binding, wired.values),
-        delay_s=submission.delay_s,
         retention=submission.retention,
+        **submission.on_record(tool.name, tool.terms, binding, wired.values),
     )
 
 
@@ -155,9 +153,4 @@ def _check_options(submission: Submission, binding: Binding) -> None:
     submission.check()
     if not _is(submission.drift, str) or submission.drift not in set(Drift):
         raise wrong(f"drift is none of: {', '.join(Drift)}")
-    delay_s = submission.delay_s
-    if _is(delay_s, bool) or not (_is(delay_s, int) or _is(delay_s, float)):
-        raise wrong("delay_s is not a number of seconds")
-    if not (math.isfinite(delay_s) and 0 <= delay_s <= MAX_DELAY_S):
-        raise wrong(f"delay_s is not between 0 and {MAX_DELAY_S:g} seconds")
     check_retention(submission.retention, binding)

@@ -8,17 +8,20 @@ import inspect
 import math
 import re
 import warnings
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, ParamSpec, Protocol, TypedDict, TypeVar, Unpack, cast, overload
 
 from ..leases.errors import BoundaryError, ToolDeclarationError
 from ..ledger.binding import Binding
 from ..ledger.canon import DEFAULT_MAX_ARGS_BYTES
+from ..ledger.limits import Limit
+from ..ledger.line import Priority
 from ..ledger.states import BoundaryMode, Capability, EffectClass, RetryPermission, Spendability
 from ..reconcilers.protocol import Adapter
 from .arguments import Arguments, Checked, Wired
 from .context import RUNNING
+from .terms import Isolation, Terms
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -37,16 +40,29 @@ class Tool(Generic[P, R]):
         name: what jobs call it.
         fn: the plain function.
         binding: its declared facts.
+        terms: how its jobs wait and run.
+        non_retryable: errors after which it is not run again.
         reconciler: the adapter that asks its provider, or None.
         is_async: whether the function is a coroutine function.
         signature: the function's signature.
     """
 
-    def __init__(self, fn: Callable[..., object], name: str, binding: Binding, reconciler: Adapter | None) -> None:
+    def __init__(  # noqa: PLR0913 - what a declaration says
+        self,
+        fn: Callable[..., object],
+        name: str,
+        binding: Binding,
+        reconciler: Adapter | None,
+        *,
+        terms: Terms | None = None,
+        non_retryable: tuple[type[BaseException], ...] = (),
+    ) -> None:
         functools.update_wrapper(cast("Any", self), fn)
         self.fn = fn
         self.name = name
         self.binding = binding
+        self.terms = terms or Terms()
+        self.non_retryable = non_retryable
         self.reconciler = reconciler
         self.is_async = inspect.iscoroutinefunction(fn)
         self.signature = inspect.signature(fn)
@@ -54,6 +70,11 @@ class Tool(Generic[P, R]):
 
     def __repr__(self) -> str:
         return f"<tool {self.name!r}, {self.binding.effect_class}>"
+
+    @property
+    def isolation(self) -> Isolation:
+        """What a body shares with others."""
+        return self.terms.isolation or (Isolation.HOST if self.is_async else Isolation.THREAD)
 
     def bind(self, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
         """Name a call of this tool, to be submitted.
@@ -180,7 +201,10 @@ class Declaration(TypedDict, total=False):
         reconciler: the adapter that asks the provider what became of a call.
         max_attempts: how often a repeatable tool may fail.
         max_deaths: how often a host or session may end under one transition.
+        max_timeouts: how often an attempt may be past its time under one transition.
         retry_delay_s: mean delay before a repeatable tool that failed runs again.
+        queue: and the four that follow: see `Terms`.
+        non_retryable: errors after which it is not run again, though its class allows it.
     """
 
     binding: Binding
@@ -201,7 +225,17 @@ class Declaration(TypedDict, total=False):
     reconciler: Adapter | None
     max_attempts: int
     max_deaths: int
+    max_timeouts: int
     retry_delay_s: float
+    queue: str
+    priority: Priority | str
+    isolation: Isolation | str | None
+    idle_timeout_s: float | None
+    limits: Sequence[Limit]
+    non_retryable: type[BaseException] | tuple[type[BaseException], ...]
+
+
+_TERMS = frozenset({"queue", "priority", "isolation", "idle_timeout_s", "limits"})
 
 
 class _Decorator(Protocol):
@@ -243,14 +277,46 @@ def declare(fn: Callable[..., Any], declared: Declaration) -> Tool[..., Any]:
     _check_reconciler(name, reconciler)
     binding = _binding(name, declared)
     _check_parameters(name, fn, binding)
-    if inspect.iscoroutinefunction(fn):
-        return AsyncTool[..., Any](fn, name, binding, reconciler)
-    return SyncTool[..., Any](fn, name, binding, reconciler)
+    kind = AsyncTool[..., Any] if inspect.iscoroutinefunction(fn) else SyncTool[..., Any]
+    return kind(
+        fn,
+        name,
+        binding,
+        reconciler,
+        terms=_terms(name, fn, declared),
+        non_retryable=_non_retryable(name, declared),
+    )
+
+
+def _terms(name: str, fn: Callable[..., Any], declared: Declaration) -> Terms:
+    said: dict[str, Any] = {k: v for k, v in declared.items() if k in _TERMS}
+    try:
+        terms = Terms(**said)
+    except ToolDeclarationError as error:
+        raise type(error)(f"The tool {name!r}: {error.what}", next_step=error.next_step) from None
+    if terms.isolation is Isolation.THREAD and inspect.iscoroutinefunction(fn):
+        raise _refused(name, "is a coroutine function, which runs on its host's loop and in no thread of its own")
+    parameters = inspect.signature(fn).parameters
+    for limit in terms.limits:
+        for path in limit.paths:
+            if path.partition(".")[0] not in parameters:
+                raise _refused(name, f"has the limit {limit.key!r}, which names {path!r}, no parameter of it")
+    return terms
+
+
+def _non_retryable(name: str, declared: Declaration) -> tuple[type[BaseException], ...]:
+    said = declared.get("non_retryable", ())
+    errors = said if isinstance(said, tuple) else (said,)
+    if not all(isinstance(error, type) and issubclass(error, BaseException) for error in errors):
+        raise _refused(name, "has something in non_retryable that is no class of errors")
+    return errors
 
 
 def _binding(name: str, declared: Declaration) -> Binding:
     facts: dict[str, Any] = {
-        k: v for k, v in declared.items() if k not in {"name", "reconciler", "boundary", "binding"}
+        k: v
+        for k, v in declared.items()
+        if k not in _TERMS and k not in {"name", "reconciler", "boundary", "binding", "non_retryable"}
     }
     asked = declared.get("reconciler") is not None
     if "binding" in declared:

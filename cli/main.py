@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import typer
 
-from .options import EPILOG, Version
+from .actors import actors
+from .options import EPILOG, WORKER_EPILOG, Version
 from .receipts import receipts
+from .schedules import schedules
 from .submit import submit
 from .transitions import transitions
 from .usage import Commands
@@ -43,11 +45,13 @@ def demo(ctx: typer.Context) -> None:
     inner(args=ctx.args, prog_name="mycelium demo")
 
 
-app.command(epilog=EPILOG)(worker)
+app.command(epilog=WORKER_EPILOG)(worker)
 app.command(epilog=EPILOG)(submit)
 app.add_typer(transitions, name="transitions", epilog=EPILOG)
 app.add_typer(receipts, name="receipts", epilog=EPILOG)
 app.command(epilog=EPILOG)(workers)
+app.command(epilog=EPILOG)(schedules)
+app.add_typer(actors, name="actors", epilog=EPILOG)
 
 
 def main() -> None:

@@ -7,10 +7,20 @@ from typing import Annotated
 
 import typer
 
+from ..actors.exits import WorkerExit
+
 EPILOG = (
     "Exit codes: 0 done · 1 refused, ended without a result, or a fault was found · 2 bad usage or bad call · "
     "3 server unreachable or unfit · 4 not found · 130 interrupted"
 )
+
+WORKER_EPILOG = (
+    f"Exit codes: {WorkerExit.STOPPED:d} stopped in good order · {WorkerExit.FAILED:d} a part failed too often · "
+    f"{WorkerExit.BAD_USAGE:d} bad usage, settings or app · {WorkerExit.SERVER:d} server unreachable or unfit · "
+    f"{WorkerExit.CUT_OFF:d} the grace ended with calls still running, which were cut off · "
+    f"{WorkerExit.INTERRUPTED:d} interrupted before it began"
+)
+"""That of `mycelium worker`: it runs until it is told to stop, so its codes say how it stopped."""
 
 
 class ExitCode(IntEnum):

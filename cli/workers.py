@@ -37,14 +37,36 @@ async def _workers(*, url: str | None, namespace: str, as_json: bool) -> None:
             f"in {duration(line.deadline_ms - now_ms)}" if line.deadline_ms > now_ms else "LAPSED",
             line.held,
             *[_count(line.info.get(fact)) for fact in ("hosts", "slots")],
+            _takes(line.info),
+            line.info.get("version", "-"),
             f"{line.info['host']}:{line.info.get('pid', '-')}" if "host" in line.info else "-",
         )
         for line in lines
     ]
-    columns = ("name", "kind", "session", "age", "renewed", "lapses", "held", "hosts", "slots", "process")
+    columns = (
+        "name",
+        "kind",
+        "session",
+        "age",
+        "renewed",
+        "lapses",
+        "held",
+        "hosts",
+        "slots",
+        "takes",
+        "version",
+        "process",
+    )
     print_table(
         columns, rows, empty=f"No workers, and no programs that call in process, in namespace {namespace!r} at {where}."
     )
+
+
+def _takes(info: dict[str, object]) -> str:
+    if info.get("quiet") is True:
+        return "nothing (quiet)"
+    queues = info.get("queues")
+    return ",".join(map(str, cast("list[object]", queues))) if isinstance(queues, list) else "-"
 
 
 def _count(fact: object) -> object:

@@ -155,6 +155,11 @@ class Channel:
         return self.counts.pipelines
 
     @property
+    def outstanding(self) -> int:
+        """Calls that wait for their answer."""
+        return len(self._open)
+
+    @property
     def retries(self) -> int:
         """Commands that were queued again."""
         return self.counts.retries

@@ -100,6 +100,10 @@ class MissingRequestIdentityError(BadCallError):
     """Nothing names the intended effect: a retry of the call could not be told from a new one."""
 
 
+class DeadlinePassedError(BadCallError):
+    """The call came too late to be run: nothing was recorded."""
+
+
 class PayloadTooLargeError(BadCallError):
     """Arguments or identity are above the limit."""
 
@@ -229,12 +233,37 @@ class NotExecuted(MyceliumError):  # noqa: N818 - a verdict that a tool raises, 
     Raise it for a refusal that the provider documents as "not done". A timeout is never one.
 
     Attributes:
+        retry_after_s: the call may run again after so many seconds, whatever its class, and is charged an attempt; None:
+            the failure is final.
         of_attempt: fence of the attempt that it ended first, and the only one that it speaks of; empty: none yet.
     """
 
-    def __init__(self, why: str) -> None:
+    def __init__(self, why: str, *, retry_after_s: float | None = None) -> None:
         self.of_attempt = ""
+        self.retry_after_s = retry_after_s
         super().__init__(why, next_step="The failure is final; submit a new request id to try again.")
+
+    def __str__(self) -> str:
+        return self.what
+
+
+class Snooze(NotExecuted):
+    """Raised by a tool that has done nothing yet and wants to be asked later: costs no attempt."""
+
+    def __init__(self, delay_s: float, why: str = "It is not its time yet.") -> None:
+        super().__init__(why, retry_after_s=delay_s)
+
+
+class Retry(MyceliumError):  # noqa: N818 - a wish that a tool raises, not a fault
+    """Raised by a tool that failed and knows when to run again; it proves nothing about what was done.
+
+    A class that may repeat runs again then, and is charged an attempt. A write that may have been sent becomes unknown, as
+    with any other error: raise `NotExecuted(..., retry_after_s=...)` where the provider says that nothing was done.
+    """
+
+    def __init__(self, why: str, *, after_s: float) -> None:
+        self.after_s = after_s
+        super().__init__(why, next_step="It runs again by itself, if its class allows it.")
 
     def __str__(self) -> str:
         return self.what

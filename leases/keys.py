@@ -14,15 +14,16 @@ from .errors import SettingsError
 _NAMESPACE = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}")
 
 PERMANENT = (
-    *("meta", "counters", "states", "events", "tools", "sessions", "delayed", "ready", "unknown"),
-    *("receipts", "receipted"),
+    *("meta", "counters", "states", "events", "tools", "sessions", "delayed", "unknown", "expiring"),
+    *("line", "rota", "waiting", "aging", "queues", "paused", "strikes", "gate", "gates", "full", "running"),
+    *("receipts", "receipted", "schedules"),
 )
-"""Keys that have no TTL by design: bounded by a cap, by the tools declared or by the open jobs; receipts by people."""
+"""Keys that have no TTL by design: bounded by a cap, by what is declared or by the open jobs; receipts by people."""
 
-OPEN_ONLY = ("row", "args", "held", "session", "share", "ticket", "aliases")
+OPEN_ONLY = ("row", "args", "held", "session", "asked", "share", "ticket", "aliases")
 """Keys that have no TTL while their transition or session is open, and one from the moment it ends."""
 
-ENDED = ("result",)
+ENDED = ("result", "rate", "tree")
 """Keys that always have a TTL."""
 
 
@@ -67,6 +68,10 @@ class Keyspace:
         """Hash: tool name to the descriptor that the last worker published."""
         return self.tag + ":tools"
 
+    def schedules(self) -> str:
+        """Hash: a schedule's name and rule to how far it has come, and the last due time that has a job."""
+        return self.tag + ":schedules"
+
     def sessions(self) -> str:
         """Sorted set: session id by the deadline of its lease, in server milliseconds."""
         return self.tag + ":sessions"
@@ -75,13 +80,69 @@ class Keyspace:
         """Hash: who the holder is, and the last turn of each lane."""
         return f"{self.tag}:session:{session_id}"
 
+    def tree(self, session_id: str) -> str:
+        """Hash: how the actors of the session's worker stood when it last told, for people."""
+        return f"{self.tag}:tree:{session_id}"
+
     def held(self, session_id: str) -> str:
         """Hash: request id to fence, for every transition that the session holds."""
         return f"{self.tag}:held:{session_id}"
 
-    def ready(self, tool: str) -> str:
-        """List: request ids that may be claimed, oldest first."""
-        return f"{self.tag}:ready:{tool}"
+    def line(self, line: str) -> str:
+        """Sorted set: ids of ready rows of one queue, priority, tool and tenant, by their order."""
+        return f"{self.tag}:line:{line}"
+
+    def rota(self, shelf: str) -> str:
+        """Sorted set: tenants of one queue, priority and tool that have a line, by the round in which each is next."""
+        return f"{self.tag}:rota:{shelf}"
+
+    def waiting(self, queue: str) -> str:
+        """Hash: `level:tool` to how many rows stand in the lines of a queue."""
+        return f"{self.tag}:waiting:{queue}"
+
+    def aging(self, queue: str) -> str:
+        """Hash: level to how often it was passed over since it was served last."""
+        return f"{self.tag}:aging:{queue}"
+
+    def queues(self) -> str:
+        """Set: queues that jobs have waited in."""
+        return self.tag + ":queues"
+
+    def paused(self) -> str:
+        """Hash: `queue:name` or `tool:name` to who paused it, when and why."""
+        return self.tag + ":paused"
+
+    def strikes(self) -> str:
+        """Hash: `tool:facet` to who struck what, when and why: jobs with that argument stay ready."""
+        return self.tag + ":strikes"
+
+    def gate(self, gate: str) -> str:
+        """Sorted set: ids of ready rows that wait for room under one key, by their order in the line."""
+        return f"{self.tag}:gate:{gate}"
+
+    def gates(self) -> str:
+        """Sorted set: gates that time opens, by the server millisecond at which to look."""
+        return self.tag + ":gates"
+
+    def full(self) -> str:
+        """Sorted set: gates of concurrency keys, by the server millisecond at which to make sure of them."""
+        return self.tag + ":full"
+
+    def running(self, key: str) -> str:
+        """Set: ids of the rows that somebody holds under one concurrency key."""
+        return f"{self.tag}:running:{key}"
+
+    def rate(self, key: str) -> str:
+        """String: the server millisecond at which the bucket of one rate key is full again."""
+        return f"{self.tag}:rate:{key}"
+
+    def expiring(self) -> str:
+        """Sorted set: request id by the server millisecond after which it is not to start, or not to go on."""
+        return self.tag + ":expiring"
+
+    def asked(self, session_id: str) -> str:
+        """Hash: request id to fence, for what the session holds and is asked to cancel."""
+        return f"{self.tag}:asked:{session_id}"
 
     def delayed(self) -> str:
         """Sorted set: request id by the server millisecond from which it may run."""

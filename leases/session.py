@@ -43,6 +43,15 @@ class RenewReply(StrEnum):
     """The data set is in another epoch: the session is of a life that ended."""
 
 
+class DescribeReply(StrEnum):
+    """What `describe_session` answers."""
+
+    TOLD = "told"
+    """People read it so from now on."""
+    GONE = "gone"
+    """There is no such session (any more), or it was declared dead: nothing was written."""
+
+
 class CloseReply(StrEnum):
     """What `close_session` answers."""
 
@@ -64,6 +73,11 @@ def open_session(  # noqa: PLR0913, PLR0917 - the columns of its row
 @scripted("mycelium.leases", "renew_session", RenewReply)
 def renew_session(session: str, epoch: int, ttl_ms: int) -> None:
     """Prolong a session that is alive."""
+
+
+@scripted("mycelium.leases", "describe_session", DescribeReply)
+def describe_session(session: str, info: str | bytes) -> None:
+    """Tell people something new of a session."""
 
 
 @scripted("mycelium.leases", "close_session", CloseReply)
@@ -231,6 +245,17 @@ class Session:
         self.lost.set()
         why = "its deadline passed" if word == RenewReply.LOST else "the data set is in another epoch"
         return Renewal(Standing.LOST, gap_s, why=why)
+
+    async def describe(self, info: bytes, *, patience_s: float = 2.0) -> DescribeReply:
+        """Tell people something new of the holder.
+
+        Raises:
+            ServerError: as `Channel.run`; what people read may be the old or the new then.
+        """
+        self._info = info
+        command = describe_session(session=self._id, info=info)
+        word, _ = _pair(await self._store.calls.run(command, patience_s=patience_s))
+        return DescribeReply(word)
 
     async def close(self, *, patience_s: float = 2.0) -> CloseReply:
         """End the session in good order. From the first moment on the holder trusts itself no more.

@@ -21,6 +21,7 @@ class About(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
         handoff_id: which hand-off of that one it was.
         decision_id: the host's own decision that led to the call.
         state_ref: the state of the agent that the call was decided on.
+        labels: words of the caller's own.
     """
 
     run_id: str = ""
@@ -35,6 +36,7 @@ class About(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     handoff_id: str = ""
     decision_id: str = ""
     state_ref: str = ""
+    labels: dict[str, str] = msgspec.field(default_factory=dict[str, str])
 
     def body(self) -> bytes:
         """As it is stored; empty when there is nothing to say."""

@@ -65,6 +65,7 @@ class Binding:
         timeout_s: seconds that one attempt may take.
         max_attempts: how often a repeatable tool may fail before its transition is dead.
         max_deaths: how often a host or session may end under a transition before it is dead.
+        max_timeouts: how often an attempt may be past its time before its transition is dead.
         retry_delay_s: mean delay before a repeatable tool that failed runs again.
         key_param: the parameter that carries the provider's idempotency key, if there is one.
         key_window_s: for how long the provider honours that key; None: never assumed.
@@ -89,6 +90,7 @@ class Binding:
     timeout_s: float = DEFAULT_TIMEOUT_S
     max_attempts: int = 3
     max_deaths: int = 3
+    max_timeouts: int = 3
     retry_delay_s: float = 1.0
     key_param: str | None = None
     key_window_s: float | None = None
@@ -199,6 +201,7 @@ class Binding:
             (not 0 < self.timeout_s < math.inf, "timeout_s must be above 0 seconds, and finite."),
             (self.max_attempts < 1, "max_attempts must be at least 1."),
             (self.max_deaths < 1, "max_deaths must be at least 1."),
+            (self.max_timeouts < 1, "max_timeouts must be at least 1."),
             (not 0 <= self.retry_delay_s < math.inf, "retry_delay_s must not be negative, and finite."),
         ]
 

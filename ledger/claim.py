@@ -123,6 +123,7 @@ class Shown:
         asked: whether there is a way to learn what became of it.
         unknown_ms: when it became unknown.
         asks: how often its provider could not say.
+        cancelled: somebody asked for its cancel: it does not run again.
     """
 
     request_id: str
@@ -149,6 +150,7 @@ class Shown:
     asked: bool
     unknown_ms: int
     asks: int
+    cancelled: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,7 +235,7 @@ def _shown(values: list[str]) -> Shown:
     now, request_id, liveness, state, fence, version, effect_class, mode, boundary, attempts, deaths, max_deaths = (
         values[:12]
     )
-    again, doubt, first, effect, session, key, ended, ref, error, asked, unknown_ms, asks = values[12:]
+    again, doubt, first, effect, session, key, ended, ref, error, asked, unknown_ms, asks, cancel = values[12:]
     return Shown(
         request_id=request_id,
         now_ms=integer(now),
@@ -259,4 +261,5 @@ def _shown(values: list[str]) -> Shown:
         asked=asked == "1",
         unknown_ms=integer(unknown_ms),
         asks=integer(asks),
+        cancelled=cancel == "1",
     )

@@ -7,17 +7,19 @@ transitions are in, both so far and no further; where that was not far enough, i
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import zip_longest
 
 from ..leases.errors import JobNotFoundError, ScriptError
 from ..leases.store import Store
 from .advice import OVERDUE_MS, Advice, Stuck, next_action, stuck
+from .fleet import Fleet, read_fleet
 from .record import Record, read_now_ms, read_record
 from .replies import items, text
 from .standing import read_standings
 from .states import HELD, Liveness, State
+from .waiting import read_ready_ids
 
 LOOK_BACK = 5_000
 """Moves that one listing looks back over, and rows of lists that it reads, unless told otherwise."""
@@ -54,6 +56,9 @@ class Wanted:
         stuck: only those that will not end by themselves, or not soon: see `Stuck`.
         parent: only those that this transition handed off.
         older_than_s: only those that have stood as they do for so long.
+        queue: only those of this queue.
+        tenant: only those of this tenant.
+        labels: only those that have all of these labels.
     """
 
     state: State | None = None
@@ -61,6 +66,9 @@ class Wanted:
     stuck: bool = False
     parent: str | None = None
     older_than_s: float | None = None
+    queue: str | None = None
+    tenant: str | None = None
+    labels: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def takes(self, line: Listed, now_ms: int) -> bool:
         """Tell whether it is one of them."""
@@ -69,6 +77,9 @@ class Wanted:
             self.state in {None, record.state}
             and self.tool in {None, record.tool}
             and self.parent in {None, record.about.parent_request_id}
+            and self.queue in {None, record.queue}
+            and self.tenant in {None, record.tenant}
+            and self.labels.items() <= record.about.labels.items()
             and (self.older_than_s is None or now_ms - record.changed_ms >= self.older_than_s * 1000)
             and (not self.stuck or line.why is not None)
         )
@@ -109,11 +120,14 @@ async def list_transitions(  # noqa: PLR0913 - each narrows the list
     stuck: bool = False,
     parent: str | None = None,
     older_than_s: float | None = None,
+    queue: str | None = None,
+    tenant: str | None = None,
+    labels: Mapping[str, str] | None = None,
     limit: int = 50,
     look_back: int = LOOK_BACK,
 ) -> list[Listed]:
     """List transitions; see `find_transitions`, which tells as well how far it looked."""
-    wanted = Wanted(state, tool, stuck, parent, older_than_s)
+    wanted = Wanted(state, tool, stuck, parent, older_than_s, queue, tenant, labels or {})
     return list((await find_transitions(store, wanted, limit=limit, look_back=look_back)).lines)
 
 
@@ -237,12 +251,12 @@ class _Search:
         reads: list[tuple[str | int, ...]] = []
         if state in {None, State.UNKNOWN}:
             reads += [("ZRANGE", keys.unknown(tool), 0, last) for tool in tools]
-        if state in {None, State.READY}:
-            reads += [("LRANGE", keys.ready(tool), 0, ready) for tool in tools]
         if state in {None, State.DELAYED}:
             reads.append(("ZRANGEBYSCORE", keys.delayed(), "-inf", due_ms, "LIMIT", 0, last + 1))
         replies = await asyncio.gather(*[self._store.calls.read(*words) for words in reads])
         lists = [[text(value) for value in items(reply)] for reply in replies]
+        if state in {None, State.READY}:
+            lists += await read_ready_ids(self._store, tools, ready)
         return lists + (await _held(self._store) if state is None or state in HELD else [])
 
 
@@ -254,10 +268,12 @@ async def _stand(store: Store, records: list[Record]) -> list[Listed]:
     due = {
         name: None if score is None else int(float(text(score))) for name, score in zip(delayed, scores, strict=True)
     }
+    # Only what is ready can wait for somebody to come, or for an order to be lifted.
+    fleet = await read_fleet(store) if any(record.state is State.READY for record in records) else Fleet()
     listed: list[Listed] = []
     for record, standing in zip(records, await read_standings(store, records), strict=True):
         why = stuck(record, standing.liveness, now_ms, due.get(record.request_id))
-        listed.append(Listed(record, standing.liveness, why, next_action(record, standing)))
+        listed.append(Listed(record, standing.liveness, why, next_action(record, standing, fleet)))
     return listed
 
 

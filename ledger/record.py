@@ -5,14 +5,21 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TypedDict
 
 import msgspec
 
 from ..leases.errors import JobNotFoundError, ScriptError
 from ..leases.store import Store
 from .about import About
+from .cause import Cause, read_cause
+from .line import Line, Priority
+from .progress import Progress, read_told
 from .replies import integer, items, mapping, raw, text
 from .states import Boundary, EffectClass, State
+from .waiting import GateKind, kind_and_key
+
+_PRIORITIES = tuple(Priority)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +57,7 @@ class Record:
         attempts: grants that were charged.
         fails: failures of a repeatable tool.
         deaths: hosts or sessions that ended under it.
+        timeouts: attempts that were past their time.
         error: class name of the last error, or a reason word.
         ref: the provider's handle of the operation.
         evidence: what the verdict rested on.
@@ -65,6 +73,22 @@ class Record:
         resolution_reason: why.
         resolved_ms: when; server milliseconds.
         released_from: the state that it was released from.
+        queued: whether a worker may have it; False: it was called in process, and waits for its caller.
+        queue: the queue that it waits in; empty where nobody queued it.
+        priority: how soon it is taken within the queue; None where nobody queued it.
+        tenant: for whom it is.
+        gate: what it waits for beside a worker; None: nothing, or it does not wait.
+        gate_key: the key that it waits for room under; of a strike, the tool and the digest of the argument.
+        start_by_ms: if it has not started by then, it is cancelled; 0: it may start at any time.
+        deadline_ms: it is not to run once this has passed; 0: none.
+        progress: how far an attempt said it had come; None: none did.
+        cause: what ended it, where it is dead or cancelled.
+        cancel_by: who asked for its cancel; empty: nobody, or they did not say who.
+        cancel_reason: why.
+        cancel_ms: when; 0: nobody asked.
+        requeued_by: who let it run again after its end; empty: nobody did.
+        requeue_reason: why.
+        requeued_ms: when.
         dead_by: who declared its holder dead; empty: nobody did.
         dead_reason: why.
         created_ms: server milliseconds.
@@ -82,6 +106,7 @@ class Record:
     attempts: int
     fails: int
     deaths: int
+    timeouts: int
     error: str
     ref: str
     # What a provider was sent and said may be a secret of the caller's, and a repr ends up in logs.
@@ -98,6 +123,23 @@ class Record:
     resolution_reason: str
     resolved_ms: int
     released_from: str
+    queued: bool
+    queue: str
+    priority: Priority | None
+    tenant: str
+    gate: GateKind | None
+    # It is made of arguments.
+    gate_key: str = field(repr=False)
+    start_by_ms: int
+    deadline_ms: int
+    progress: Progress | None
+    cause: Cause | None
+    cancel_by: str
+    cancel_reason: str
+    cancel_ms: int
+    requeued_by: str
+    requeue_reason: str
+    requeued_ms: int
     dead_by: str
     dead_reason: str
     created_ms: int
@@ -153,7 +195,7 @@ async def read_record(store: Store, request_id: str) -> Record:
         raise JobNotFoundError(what, next_step=next_step)
     try:
         return _record(request_id, fields, await _aliases(store, request_id) if "share" in fields else [])
-    except (KeyError, ValueError) as broken:
+    except (KeyError, ValueError, IndexError) as broken:
         what = f"The record of {request_id!r} is corrupt: it was not written by this product."
         raise ScriptError(what, next_step="It never runs as it is. Look at the key by hand.") from broken
 
@@ -193,6 +235,7 @@ async def read_body(store: Store, request_id: str) -> bytes | None:
 
 
 def _record(request_id: str, fields: Mapping[str, str], aliases: list[str]) -> Record:
+    history = _history(fields)
     return Record(
         request_id=request_id,
         effect_id=fields["effect"],
@@ -205,6 +248,7 @@ def _record(request_id: str, fields: Mapping[str, str], aliases: list[str]) -> R
         attempts=int(fields["attempts"]),
         fails=int(fields["fails"]),
         deaths=int(fields["deaths"]),
+        timeouts=int(fields.get("timeouts", "0")),
         error=fields.get("error", ""),
         ref=fields.get("ref", ""),
         evidence=fields.get("evidence", ""),
@@ -220,11 +264,51 @@ def _record(request_id: str, fields: Mapping[str, str], aliases: list[str]) -> R
         resolution_reason=fields.get("resolution_reason", ""),
         resolved_ms=integer(fields.get("resolved_ms", "")),
         released_from=fields.get("released_from", ""),
+        start_by_ms=integer(fields.get("start_by", "")),
+        deadline_ms=integer(fields.get("deadline", "")),
+        progress=read_told(fields.get("progress", "")),
+        cause=_cause(fields, history),
+        cancel_by=fields.get("cancel", ""),
+        cancel_reason=fields.get("cancel_reason", ""),
+        cancel_ms=integer(fields.get("cancel_ms", "")),
+        requeued_by=fields.get("requeued_by", ""),
+        requeue_reason=fields.get("requeue_reason", ""),
+        requeued_ms=integer(fields.get("requeued_ms", "")),
         dead_by=fields.get("dead_by", ""),
         dead_reason=fields.get("dead_reason", ""),
         created_ms=integer(fields.get("created_ms", "")),
-        history=tuple(_history(fields)),
+        history=tuple(history),
+        **_place(fields),
     )
+
+
+class _Place(TypedDict):
+    """Where it waits."""
+
+    queued: bool
+    queue: str
+    priority: Priority | None
+    tenant: str
+    gate: GateKind | None
+    gate_key: str
+
+
+def _place(fields: Mapping[str, str]) -> _Place:
+    queued, line = fields.get("queued") != "0", fields.get("line", "")
+    gate, key = kind_and_key(fields["gate"]) if fields.get("gate") else (None, "")
+    if not (queued or line):
+        return _Place(queued=False, queue="", priority=None, tenant="", gate=gate, gate_key=key)
+    queue, level, _, tenant = (line or Line(tool=fields["tool"]).name).split(":", 3)
+    priority = _PRIORITIES[int(level)]
+    return _Place(queued=queued, queue=queue, priority=priority, tenant=tenant, gate=gate, gate_key=key)
+
+
+def _cause(fields: Mapping[str, str], history: list[Entry]) -> Cause | None:
+    if fields["state"] == State.DEAD:
+        return read_cause(fields.get("cause", ""))
+    if fields["state"] != State.CANCELLED:
+        return None
+    return next((read_cause(entry.why) for entry in reversed(history) if entry.what == State.CANCELLED), None)
 
 
 def _history(fields: Mapping[str, str]) -> list[Entry]:

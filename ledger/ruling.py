@@ -50,8 +50,8 @@ class Why(StrEnum):
     )
     CANCELLED = (
         "cancelled",
-        "It was cancelled before it was dispatched.",
-        "If it is wanted after all, submit a new request id.",
+        "It was cancelled, and does not run any more.",
+        "If it is wanted after all, queue it again, or submit a new request id.",
     )
     DEAD = (
         "dead",

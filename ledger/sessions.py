@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import cast
 
 from ..leases.store import Store
 from .replies import integer, items, text
+
+_FIELDS = ("name", "epoch", "opened_ms", "ttl_ms", "info", "dead")
 
 
 class SessionKind(StrEnum):
@@ -33,8 +36,9 @@ class SessionLine:
         renewed_ms: when it was renewed last.
         deadline_ms: when it lapses.
         held: how many transitions it holds.
-        info: what the holder says of itself: pid, host, hosts, slots, tools.
+        info: what the holder says of itself: pid, host, hosts, slots, queues, tools, quiet.
         kind: whose session it is.
+        dead: it was declared so.
     """
 
     session_id: str
@@ -46,6 +50,22 @@ class SessionLine:
     held: int
     info: dict[str, object]
     kind: SessionKind
+    dead: bool = False
+
+    @property
+    def tools(self) -> frozenset[str]:
+        """The tools that it knows, as far as it has told."""
+        return frozenset(_words(self.info.get("tools")))
+
+    @property
+    def queues(self) -> frozenset[str]:
+        """The queues that it takes from, without their shares."""
+        return frozenset(re.split("[:@]", share)[0] for share in _words(self.info.get("queues")))
+
+    @property
+    def quiet(self) -> bool:
+        """Whether it was told to take nothing."""
+        return self.info.get("quiet") is True
 
 
 async def list_sessions(store: Store) -> list[SessionLine]:
@@ -62,10 +82,10 @@ async def list_sessions(store: Store) -> list[SessionLine]:
 
 async def _session(store: Store, session_id: str, deadline_ms: int) -> SessionLine | None:
     fields, held = await asyncio.gather(
-        store.calls.read("HMGET", store.keys.session(session_id), "name", "epoch", "opened_ms", "ttl_ms", "info"),
+        store.calls.read("HMGET", store.keys.session(session_id), *_FIELDS),
         store.calls.read("HLEN", store.keys.held(session_id)),
     )
-    name, epoch, opened, ttl, info = [text(field or b"") for field in items(fields)]
+    name, epoch, opened, ttl, info, dead = [text(field or b"") for field in items(fields)]
     if not opened:
         return None
     told = _info(info)
@@ -80,7 +100,12 @@ async def _session(store: Store, session_id: str, deadline_ms: int) -> SessionLi
         info=told,
         # Only a worker has hosts to tell of.
         kind=SessionKind.WORKER if "hosts" in told else SessionKind.IN_PROCESS,
+        dead=bool(dead),
     )
+
+
+def _words(told: object) -> list[str]:
+    return [str(word) for word in cast("list[object]", told)] if isinstance(told, list) else []
 
 
 def _info(body: str) -> dict[str, object]:

@@ -211,6 +211,12 @@ class Settle(StrEnum):
     """Given back unstarted: not charged as an attempt."""
     RETRY = "retry"
     """A repeatable class failed: again after the delay, while attempts last."""
+    TIMED_OUT = "timed_out"
+    """Past its time: as a failure of its class, and counted apart."""
+    NOT_DONE = "not_done"
+    """Proved that nothing was sent, mark or no mark: again after the delay, while attempts last, whatever the class."""
+    CANCELLED = "cancelled"
+    """Ended because somebody asked: cancelled where nothing was sent, and unknown where something may have been."""
     DIED = "died"
     """The host ended under it: the class and the boundary decide."""
 

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from ..leases.channel import Channel
 from ..leases.errors import (
+    DeadlinePassedError,
     EpochChangedError,
     IdentityConflictError,
     LedgerHardBlockError,
@@ -21,11 +22,12 @@ from ..leases.scripts import scripted
 from .about import About
 from .binding import Binding
 from .identity import Identity
+from .line import Line
 from .refusals import conflicting, drifted
 from .replies import text, words
 from .states import Drift, State
 
-Refusal = IdentityConflictError | LedgerHardBlockError | ScriptError
+Refusal = IdentityConflictError | LedgerHardBlockError | ScriptError | DeadlinePassedError
 """Why one intent of a batch was not taken."""
 
 BATCH = 100
@@ -49,6 +51,8 @@ class SubmitReply(StrEnum):
     """The dispatch was submitted before, with other arguments."""
     CORRUPT = "corrupt"
     """The row is not what a script of ours writes."""
+    LATE = "late"
+    """Its deadline has passed, or comes before it may start: it was not recorded."""
 
 
 class JobItem(NamedTuple):
@@ -65,7 +69,14 @@ class JobItem(NamedTuple):
     again: int
     max_attempts: int
     max_deaths: int
-    delay_ms: int
+    max_timeouts: int
+    line: str
+    limits: str
+    facets: str
+    start_by: str
+    deadline: str
+    run: str
+    due: str
     keep: int
     keep_result: int
     about: bytes
@@ -119,7 +130,13 @@ class Intent:
         drift: what happens when the same dispatch comes with other arguments.
         asked: whether there is a way to learn what became of an unknown one: an adapter, or a key to send again.
         key: the provider's key, where the caller chose one.
-        delay_s: seconds before it may run.
+        line: where it waits; None: the default queue.
+        limits: what the fleet shares, filled in: see `fill_limits`.
+        facets: digests of its arguments: see `facets_of`.
+        due: from when it may run; this and the two that follow as `instant` writes them.
+        start_by: until when it may start.
+        deadline: after which it is not to run, or not any longer.
+        run: how an attempt runs, for its holder only; empty: as its tool is declared.
         retention: how long it is kept after its end.
     """
 
@@ -131,7 +148,13 @@ class Intent:
     asked: bool = False
     # It may be a secret of the caller's, and a repr ends up in logs.
     key: str = field(default="", repr=False)
-    delay_s: float = 0.0
+    line: Line | None = None
+    limits: str = ""
+    facets: str = ""
+    due: str = ""
+    start_by: str = ""
+    deadline: str = ""
+    run: str = ""
     retention: Retention = Retention()
 
     def item(self) -> JobItem:
@@ -149,7 +172,14 @@ class Intent:
             again=int(binding.again),
             max_attempts=binding.max_attempts,
             max_deaths=binding.max_deaths,
-            delay_ms=max(0, round(self.delay_s * 1000)),
+            max_timeouts=binding.max_timeouts,
+            line=(self.line or Line(tool=self.tool)).name,
+            limits=self.limits,
+            facets=self.facets,
+            start_by=self.start_by,
+            deadline=self.deadline,
+            run=self.run,
+            due=self.due,
             keep=round(self.retention.row.total_seconds() * 1000),
             keep_result=round(self.retention.result.total_seconds() * 1000),
             about=self.about.body(),
@@ -216,6 +246,9 @@ def _taken(intent: Intent, word: SubmitReply, where: str, state: str) -> Submitt
     if word is SubmitReply.CORRUPT:
         what = f"The record of request id {request_id!r} was not written by this product."
         return ScriptError(what, next_step="Nothing was submitted for it. Look at the key by hand.")
+    if word is SubmitReply.LATE:
+        what = f"The deadline of {request_id!r} has passed, or comes before it may start."
+        return DeadlinePassedError(what, next_step="Nothing was submitted. Decide anew, with a later deadline.")
     if word is SubmitReply.DRIFT:
         return drifted(intent.tool, where, state, intent.drift)
     return Submitted(where, word is SubmitReply.CREATED, State(state))

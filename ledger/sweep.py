@@ -7,8 +7,7 @@ from enum import StrEnum
 
 from ..leases.scripts import scripted
 from ..leases.store import Store
-from .record import read_now_ms
-from .replies import integer, items, text, words
+from .replies import integer, text, words
 
 PAGE = 100
 """Rows moved by one script call: about five milliseconds of the server."""
@@ -27,11 +26,11 @@ class ExpireReply(StrEnum):
     """It was already gone."""
 
 
-class PromoteReply(StrEnum):
-    """What the store says of a page of delayed rows."""
+class SweepReply(StrEnum):
+    """What the store says of a page of each index whose time has come."""
 
     OK = "ok"
-    """The page was looked at."""
+    """The pages were looked at."""
 
 
 class LapseReply(StrEnum):
@@ -56,9 +55,9 @@ def expire_script(*, session: str, page: int) -> None:
     """Stub of `expire_if_lapsed.lua`."""
 
 
-@scripted("mycelium.ledger", "promote", PromoteReply)
-def promote_script(*, page: int) -> None:
-    """Stub of `promote.lua`."""
+@scripted("mycelium.ledger", "sweep", SweepReply)
+def sweep_script(*, page: int) -> None:
+    """Stub of `sweep.lua`."""
 
 
 @scripted("mycelium.ledger", "lapse", LapseReply)
@@ -74,25 +73,38 @@ class SweepReport:
         sessions: lapsed sessions that are gone now.
         rows: transitions taken from lapsed sessions.
         promoted: delayed transitions made ready.
+        overdue: transitions that were ended because they were past their time.
+        woken: transitions that waited for a key that had room after all.
     """
 
     sessions: int = 0
     rows: int = 0
     promoted: int = 0
+    overdue: int = 0
+    woken: int = 0
 
 
 async def run_once(store: Store) -> SweepReport:
-    """Sweep until nothing lapsed or due is left.
+    """Sweep until nothing lapsed or due is left. One call, where nothing is.
 
     Raises:
         ServerError: the server could not be asked; what was swept is swept.
     """
-    sessions = rows = 0
-    for session_id in await _lapsed(store):
-        gone, taken = await expire(store, session_id)
-        sessions += gone
-        rows += taken
-    return SweepReport(sessions, rows, await _promote(store))
+    sessions = rows = promoted = overdue = woken = 0
+    more = True
+    while more:
+        # The server's own clock decides, here and in `expire`.
+        _, left, *told = words(await store.calls.run(sweep_script(page=PAGE)))
+        promoted, overdue, woken = (
+            was + integer(now) for was, now in zip((promoted, overdue, woken), told[:3], strict=True)
+        )
+        lapsed = [text(value) for value in told[3:]]
+        for session_id in lapsed:
+            gone, taken = await expire(store, session_id)
+            sessions += gone
+            rows += taken
+        more = bool(integer(left))
+    return SweepReport(sessions, rows, promoted, overdue, woken)
 
 
 async def expire(store: Store, session_id: str) -> tuple[int, int]:
@@ -117,20 +129,3 @@ async def take_if_lapsed(store: Store, request_id: str) -> LapseReply:
         ServerError: the store could not be asked.
     """
     return LapseReply(text(words(await store.calls.run(lapse_script(request_id=request_id)))[0]))
-
-
-async def _lapsed(store: Store) -> list[str]:
-    # The server's own clock decides in the script; this only chooses whom to ask about, and a wrong choice is answered
-    # `alive`.
-    now_ms = await read_now_ms(store)
-    reply = await store.calls.read("ZRANGEBYSCORE", store.keys.sessions(), "-inf", now_ms, "LIMIT", 0, PAGE)
-    return [text(value) for value in items(reply)]
-
-
-async def _promote(store: Store) -> int:
-    promoted = 0
-    while True:
-        _, moved, looked = words(await store.calls.run(promote_script(page=PAGE)))
-        promoted += integer(moved)
-        if integer(looked) < PAGE:
-            return promoted

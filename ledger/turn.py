@@ -10,8 +10,12 @@ from typing import NamedTuple
 from ..leases.channel import Channel
 from ..leases.scripts import scripted
 from .binding import Binding
+from .line import DEFAULT_QUEUE
 from .replies import integer, raw, text, words
 from .states import Boundary, BoundaryMode, EffectClass, Settle, Settled
+
+MOST = 1000
+"""Attempts that one turn grants at the most."""
 
 
 class TurnReply(StrEnum):
@@ -60,11 +64,29 @@ class KnownItem(NamedTuple):
     effect_class: str
     mode: str
     again: int
+    alone: int
+
+
+class QueueItem(NamedTuple):
+    """A queue that the worker takes from: how many it is given before the others get more, and how many at the most."""
+
+    name: str
+    share: int
+    most: int
 
 
 @scripted("mycelium.ledger", "turn", TurnReply)
 def turn_script(  # noqa: PLR0913 - a turn is told whole
-    *, session: str, epoch: int, lane: int, op: str, slots: int, ended: Sequence[EndedItem], known: Sequence[KnownItem]
+    *,
+    session: str,
+    epoch: int,
+    lane: int,
+    op: str,
+    slots: int,
+    solo: int,
+    ended: Sequence[EndedItem],
+    known: Sequence[KnownItem],
+    queue: Sequence[QueueItem],
 ) -> None:
     """Stub of `turn.lua`."""
 
@@ -120,10 +142,13 @@ class Grant:
         fence: digits; every write of the attempt carries it.
         attempt: which attempt it is, from 1.
         tool: the tool's name.
+        queue: the queue that it waited in.
         effect_class: as it was submitted.
         boundary_mode: who writes the mark.
         effect_id: the dedupe identity, and the provider's idempotency key.
         age_ms: server milliseconds since the first dispatch of the transition; 0 when there was none.
+        left_ms: server milliseconds until the deadline of the transition; None: it has none.
+        run: how the attempt runs, as it was submitted; empty: as the tool is declared.
         key: what a parameter of the tool carries to the provider as its key; empty: no parameter does.
         args: the stored arguments.
     """
@@ -132,10 +157,13 @@ class Grant:
     fence: str
     attempt: int
     tool: str
+    queue: str
     effect_class: EffectClass
     boundary_mode: BoundaryMode
     effect_id: str
     age_ms: int
+    left_ms: int | None
+    run: str
     # Arguments and keys may be secrets of the caller's, and a repr ends up in logs.
     key: str = field(repr=False)
     args: bytes = field(repr=False)
@@ -149,14 +177,33 @@ class TurnReport:
         standing: `ok`, or why nothing was claimed.
         settled: the store's word for each settlement, in order.
         grants: the attempts that were granted.
+        cancels: request id and fence of what the holder is asked to cancel; told again until it has ended.
+        wait_s: after how many seconds there may be more to claim; None: when the bell rings, or at the next poll.
+        held_back: something waits that may not run yet: a pause or a limit keeps it.
     """
 
     standing: TurnReply
     settled: tuple[Settled, ...]
     grants: tuple[Grant, ...]
+    cancels: tuple[tuple[str, str], ...]
+    wait_s: float | None
+    held_back: bool = False
 
 
-_GRANT_WIDTH = 10
+_GRANT_WIDTH = 13
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A tool that the holder can run.
+
+    Attributes:
+        binding: as it is declared there: where that is stricter than what was submitted, it holds.
+        alone: an attempt of it takes a place of its own kind: one of `solo`.
+    """
+
+    binding: Binding
+    alone: bool = False
 
 
 async def take_turn(  # noqa: PLR0913 - a turn is told whole
@@ -168,7 +215,9 @@ async def take_turn(  # noqa: PLR0913 - a turn is told whole
     op: str,
     slots: int,
     ended: Sequence[Settlement],
-    known: Mapping[str, Binding],
+    known: Mapping[str, Known],
+    solo: int = 0,
+    queues: Sequence[QueueItem] = (QueueItem(DEFAULT_QUEUE, MOST, MOST),),
     patience_s: float | None = 5.0,
 ) -> TurnReport:
     """Settle what ended and claim up to the free slots.
@@ -181,8 +230,9 @@ async def take_turn(  # noqa: PLR0913 - a turn is told whole
         op: new for each turn of the lane: a turn that is sent again after a lost reply gets the same grants.
         slots: how many attempts may start at once, right now.
         ended: how attempts ended.
-        known: the tools that the holder can run, in the order in which they are looked at, as they are declared there:
-            where that is stricter than what was submitted, it holds.
+        known: the tools that the holder can run, in the order in which they are looked at.
+        solo: how many more attempts of tools that run alone may start at once.
+        queues: what is claimed from, in this order.
         patience_s: how long to ask again when the server is away; None: for ever.
 
     Raises:
@@ -194,34 +244,47 @@ async def take_turn(  # noqa: PLR0913 - a turn is told whole
         lane=lane,
         op=op,
         slots=slots,
+        solo=solo,
         ended=[settlement.item() for settlement in ended],
         known=[
-            KnownItem(tool, facts.effect_class, str(facts.boundary_mode), int(facts.again))
-            for tool, facts in known.items()
+            KnownItem(
+                tool, one.binding.effect_class, str(one.binding.boundary_mode), int(one.binding.again), int(one.alone)
+            )
+            for tool, one in known.items()
         ],
+        queue=queues,
     )
-    standing, now, count, *rest = words(await calls.run(command, patience_s=patience_s))
-    done = integer(count)
+    standing, now, wait, held_back, count, asked, *rest = words(await calls.run(command, patience_s=patience_s))
+    done, stop = integer(count), integer(count) + 2 * integer(asked)
+    cancels = [text(value) for value in rest[done:stop]]
     return TurnReport(
         standing=TurnReply(text(standing)),
         settled=tuple(Settled(text(word)) for word in rest[:done]),
-        grants=tuple(_grants(rest[done:], integer(now))),
+        grants=tuple(_grants(rest[stop:], integer(now))),
+        cancels=tuple(zip(cancels[::2], cancels[1::2], strict=True)),
+        wait_s=integer(wait) / 1000 if integer(wait) else None,
+        held_back=bool(integer(held_back)),
     )
 
 
 def _grants(values: list[object], now_ms: int) -> Iterator[Grant]:
     for at in range(0, len(values), _GRANT_WIDTH):
-        request_id, fence, attempt, tool, effect_class, mode, effect, first, key, args = values[at : at + _GRANT_WIDTH]
+        request_id, fence, attempt, tool, queue, effect_class, mode, effect, first, key, left, run, args = values[
+            at : at + _GRANT_WIDTH
+        ]
         first_ms = integer(first)
         yield Grant(
             request_id=text(request_id),
             fence=text(fence),
             attempt=integer(attempt),
             tool=text(tool),
+            queue=text(queue),
             effect_class=EffectClass(text(effect_class)),
             boundary_mode=BoundaryMode(text(mode)),
             effect_id=text(effect),
             age_ms=now_ms - first_ms if first_ms else 0,
+            left_ms=integer(left) if text(left) else None,
+            run=text(run),
             key=text(key),
             args=raw(args),
         )

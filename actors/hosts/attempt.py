@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 from collections.abc import Awaitable, Callable
 from concurrent import futures
@@ -13,11 +14,14 @@ from ...leases.errors import BoundaryError, NotExecuted
 from ...ledger.states import Boundary, BoundaryMode, EffectClass
 from ..context import CallContext
 from ..load import AnyTool
-from .frames import NEVER_BEGAN, Done, MarkReply, Outcome, Run
+from .again import again_of
+from .frames import NEVER_BEGAN, NO_PROGRESS, Again, Done, MarkReply, Outcome, Progress, Run
+from .reporter import Reporter, note_text
 from .results import encode_result, name_of, place_of, words_of
 
 _CLOCK = BootClock()
 SendMark = Callable[[Run, Boundary, str | None], Awaitable[MarkReply]]
+SendProgress = Callable[[Progress], None]
 
 
 class Attempt:
@@ -27,6 +31,7 @@ class Attempt:
         run: the frame that started it.
         tool: the tool.
         send_mark: sends a mark for a run and awaits the reply.
+        send_progress: sends a report of how far it is.
         max_result_bytes: limit on the encoded result.
 
     Attributes:
@@ -35,14 +40,18 @@ class Attempt:
     """
 
     __slots__ = (
+        "_closed",
         "_deadline",
         "_ended",
+        "_heard",
         "_in_doubt",
         "_marking",
         "_max_result_bytes",
         "_pid",
         "_ref",
+        "_reporter",
         "_send_mark",
+        "_silent",
         "_timer",
         "_work",
         "begun",
@@ -55,7 +64,9 @@ class Attempt:
         "tool",
     )
 
-    def __init__(self, run: Run, tool: AnyTool, send_mark: SendMark, max_result_bytes: int) -> None:
+    def __init__(
+        self, run: Run, tool: AnyTool, send_mark: SendMark, send_progress: SendProgress, max_result_bytes: int
+    ) -> None:
         self.run = run
         self.tool = tool
         self.boundary = run.boundary
@@ -69,8 +80,13 @@ class Attempt:
         self._pid = os.getpid()
         self._send_mark = send_mark
         self._max_result_bytes = max_result_bytes
-        self._deadline = self.loop.time() + run.timeout_s
-        self._timer = self.loop.call_later(run.timeout_s, self.end, Outcome.TIMEOUT)
+        self._reporter = Reporter(self.loop, send_progress)
+        self._deadline = math.inf
+        self._heard = math.inf
+        """When it last told how far it is, or its time began."""
+        self._silent = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._closed = False
         self._ended: Outcome | None = None
         self._in_doubt = False
         self._ref: str | None = None
@@ -81,6 +97,32 @@ class Attempt:
         """Say what to cancel when the attempt is over."""
         self._work = work
 
+    def begin_clock(self) -> None:
+        """Its time begins now; on the loop."""
+        self._set_clock()
+        self._look_at_clock()
+
+    def begin_clock_in_thread(self) -> None:
+        """Its time begins now, if it has not."""
+        if self._deadline == math.inf:
+            self._set_clock()
+            # The news of the body's end comes to the loop behind this.
+            self.loop.call_soon_threadsafe(self._look_at_clock)
+
+    def _set_clock(self) -> None:
+        self._heard = self.loop.time()
+        self._deadline = self._heard + self.run.timeout_s
+
+    def _look_at_clock(self) -> None:
+        if self._closed or self._ended is not None:
+            return
+        now, idle_s = self.loop.time(), self.run.idle_timeout_s or math.inf
+        self._silent = now >= self._heard + idle_s
+        if self._silent or now >= self._deadline:
+            self.end(Outcome.TIMEOUT)
+        else:
+            self._timer = self.loop.call_at(min(self._deadline, self._heard + idle_s), self._look_at_clock)
+
     def end(self, how: Outcome) -> None:
         """Its time is up, or it is cancelled: no mark passes any more, and what can be stopped is stopped."""
         if self._ended is None:
@@ -90,7 +132,7 @@ class Attempt:
 
     def mark_within_s(self) -> float:
         """How many seconds a mark may be waited for: until the attempt's timeout."""
-        return max(0.0, self._deadline - self.loop.time())
+        return max(0.0, min(self._deadline - self.loop.time(), self.run.timeout_s))
 
     def describe(self) -> CallContext:
         """The call as its tool may see it."""
@@ -152,6 +194,19 @@ class Attempt:
         """Note that the external call returned."""
         self.boundary = Boundary.CROSSED
 
+    def progress(self, done: float, total: float | None, note: str) -> None:
+        """Tell how far the body has come, and let its idle time begin anew; from any thread."""
+        if self.in_fork:
+            return
+        self._heard = self.loop.time()
+        report = Progress(self.run.slot, self.run.fence, done, total, note_text(note))
+        self.loop.call_soon_threadsafe(self._report, report)
+
+    def _report(self, report: Progress) -> None:
+        # What a body left behind may still tell something, of a run that is over.
+        if not self._closed:
+            self._reporter.report(report)
+
     def returned(self, value: object) -> Done:
         """The body returned."""
         body, fault = encode_result(value, self._max_result_bytes)
@@ -164,7 +219,12 @@ class Attempt:
         # By the clock as well: the timer may be late, and a plain tool's wait for its mark ends at the same moment.
         late = Outcome.TIMEOUT if self.loop.time() >= self._deadline else Outcome.FAILED
         outcome = Outcome.NOT_EXECUTED if proved else self._ended or late
-        return self._done(outcome, error_class=name_of(type(error)), detail=words_of(error), where=place_of(error))
+        again, after_s, name, words = Again.CLASS, 0.0, name_of(type(error)), words_of(error)
+        if outcome in {Outcome.FAILED, Outcome.NOT_EXECUTED}:
+            again, after_s = again_of(error, self.tool.non_retryable, proved=proved)
+        elif self._silent and outcome is Outcome.TIMEOUT:
+            name, words = NO_PROGRESS, f"It told no progress for {self.run.idle_timeout_s:g} s."
+        return self._done(outcome, error_class=name, detail=words, where=place_of(error), again=again, after_s=after_s)
 
     def never_began(self, why: str) -> Done:
         """The body was cancelled before its first line, or came too late."""
@@ -183,17 +243,40 @@ class Attempt:
         return self.never_began("Cancelled before the body began.")
 
     def close(self) -> None:
-        """The body has ended."""
-        self._timer.cancel()
+        """The body has ended: its last report goes out, and nothing of it after that."""
+        self._closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+        self._reporter.close()
         self._ended = self._ended or Outcome.COMPLETED
 
-    def _done(
-        self, outcome: Outcome, *, body: bytes = b"", error_class: str = "", detail: str = "", where: str = ""
+    def _done(  # noqa: PLR0913 - an end is told whole
+        self,
+        outcome: Outcome,
+        *,
+        body: bytes = b"",
+        error_class: str = "",
+        detail: str = "",
+        where: str = "",
+        again: Again = Again.CLASS,
+        after_s: float = 0.0,
     ) -> Done:
         boundary = self.boundary
         if (self._in_doubt or self._ref is not None) and boundary is Boundary.NOT_CROSSED:
             boundary = Boundary.MAYBE_CROSSED
-        return Done(self.run.slot, outcome, boundary, body, error_class, detail, self._ref, where, self.run.fence)
+        return Done(
+            self.run.slot,
+            outcome,
+            boundary,
+            body,
+            error_class,
+            detail,
+            self._ref,
+            where,
+            self.run.fence,
+            again=again,
+            after_s=after_s,
+        )
 
     def _check(self) -> None:
         if self.in_fork:

@@ -13,12 +13,16 @@ from ...leases.errors import PayloadTooLargeError, ToolDeclarationError
 from ...ledger.binding import Binding
 from ...ledger.states import Boundary, BoundaryMode, EffectClass
 from ...reconcilers.verdict import VerdictWord
+from ..schedule_facts import ScheduleFacts
+from ..terms import Isolation
 
 F = TypeVar("F")
 
 FRAME_LIMIT_BYTES = 64 << 20
 NEVER_BEGAN = "mycelium.NeverBegan"
 """The error class of an attempt that was cancelled before the first line of its body."""
+NO_PROGRESS = "mycelium.NoProgress"
+"""The error class of an attempt that was past its idle timeout, where its host could still tell."""
 _LENGTH = struct.Struct(">I")
 
 
@@ -39,16 +43,40 @@ class Outcome(StrEnum):
     """The body never began: no such tool here, or the stored arguments do not fit it."""
 
 
+class Again(StrEnum):
+    """What a body that failed said of being run again."""
+
+    CLASS = "class"
+    """Nothing: its class decides."""
+    LATER = "later"
+    """After a time that it named; charged as an attempt."""
+    SNOOZE = "snooze"
+    """After a time that it named; not charged, for it proved that nothing was done."""
+    NEVER = "never"
+    """Not at all, though its class may allow it."""
+
+
 class ToolFacts(msgspec.Struct, frozen=True, array_like=True):
     """What the control process must know of a tool, so that it never imports tool code.
 
     Attributes:
         binding: the declared facts.
         lag_s: the lag of the tool's reconciler in seconds; None: it has no reconciler.
+        isolation: what its bodies share with others.
+        idle_timeout_s: seconds without progress after which an attempt is past its time; None: no such limit.
+        is_async: it runs on its host's loop, which can cancel it.
     """
 
     binding: Binding
     lag_s: float | None = None
+    isolation: Isolation = Isolation.HOST
+    idle_timeout_s: float | None = None
+    is_async: bool = True
+
+    @property
+    def in_line(self) -> bool:
+        """Whether its bodies run one at a time in their host, and wait there for their turn."""
+        return self.isolation is Isolation.HOST and not self.is_async
 
 
 # ── control → host ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -64,6 +92,7 @@ class Run(msgspec.Struct, frozen=True, array_like=True, tag=1):
         begin_by_s: the body begins before this instant of the machine's boot clock, or not at all: the control process
             trusts its session until then, and this one may be frozen between the frame and the first line (L7).
         key: what is sent as the provider's key, where a parameter of the tool carries it.
+        idle_timeout_s: seconds without progress after which it is past its time; 0: no such limit.
     """
 
     slot: int
@@ -79,6 +108,7 @@ class Run(msgspec.Struct, frozen=True, array_like=True, tag=1):
     mode: BoundaryMode = BoundaryMode.AUTOMATIC
     begin_by_s: float = math.inf
     key: str = ""
+    idle_timeout_s: float = 0.0
 
 
 class MarkReply(msgspec.Struct, frozen=True, array_like=True, tag=2):
@@ -131,11 +161,12 @@ class Ping(msgspec.Struct, frozen=True, array_like=True, tag=6):
 
 
 class Hello(msgspec.Struct, frozen=True, array_like=True, tag=11):
-    """The host is ready for these tools; or it has a problem, which it tells, and ends."""
+    """The host is ready for these tools and has these schedules; or it has a problem, which it tells, and ends."""
 
     pid: int
     tools: dict[str, ToolFacts]
     problem: str = ""
+    schedules: dict[str, ScheduleFacts] = {}
 
 
 class Done(msgspec.Struct, frozen=True, array_like=True, tag=12):
@@ -153,6 +184,8 @@ class Done(msgspec.Struct, frozen=True, array_like=True, tag=12):
         where: file, line and function that raised; never what was said. This may be logged.
         over: nothing of it can still send; False where tasks that the body started still run.
         fence: that of its `Run`: slots are used again, and a copy of the host may tell what was over long ago.
+        again: what the body said of being run again.
+        after_s: after how many seconds, where it named a time.
     """
 
     slot: int
@@ -165,6 +198,8 @@ class Done(msgspec.Struct, frozen=True, array_like=True, tag=12):
     where: str = ""
     fence: str = ""
     over: bool = True
+    again: Again = Again.CLASS
+    after_s: float = 0.0
 
 
 class Mark(msgspec.Struct, frozen=True, array_like=True, tag=13):
@@ -197,8 +232,21 @@ class Pong(msgspec.Struct, frozen=True, array_like=True, tag=15):
     lag_s: float
 
 
+class Progress(msgspec.Struct, frozen=True, array_like=True, tag=16):
+    """How far a run has come, in its own words: stored for people, never logged. Its idle time begins anew.
+
+    The fence is as in `Done`.
+    """
+
+    slot: int
+    fence: str
+    done: float
+    total: float | None = None
+    note: str = ""
+
+
 ToHost = Run | MarkReply | Cancel | Ask | Stop | Ping
-ToControl = Hello | Done | Mark | Answer | Pong
+ToControl = Hello | Done | Mark | Answer | Pong | Progress
 
 TO_HOST: msgspec.msgpack.Decoder[ToHost] = msgspec.msgpack.Decoder(ToHost)
 TO_CONTROL: msgspec.msgpack.Decoder[ToControl] = msgspec.msgpack.Decoder(ToControl)

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import math
 import os
-import signal
 import socket
-import subprocess
-import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
-from typing import Protocol
+
+import msgspec
 
 from ...leases.errors import ActorStoppedError, BadCallError, SettingsError
-from .deathwatch import DeathWatch
+from ..schedule_facts import ScheduleFacts
+from .child_process import Child, ChildProcess
+from .due import Due
 from .environment import host_environment
 from .frames import (
     FRAME_LIMIT_BYTES,
@@ -31,6 +29,7 @@ from .frames import (
     MarkReply,
     Ping,
     Pong,
+    Progress,
     Run,
     Stop,
     ToControl,
@@ -38,6 +37,9 @@ from .frames import (
     ToolFacts,
 )
 from .link import Link
+from .listener import ExitReason, HostExit, HostListener
+from .pulse import Pulse
+from .spawning import spawn
 from .watch import resident_bytes
 
 log = logging.getLogger(__name__)
@@ -47,66 +49,16 @@ MAX_RESULT_BYTES = FRAME_LIMIT_BYTES // 4
 _STOP_MARGIN_S = 1.0
 
 
-class ExitReason(StrEnum):
-    """Why a host ended, as far as the control process knows."""
-
-    CRASHED = "crashed"
-    """By itself, or by somebody else's signal."""
-    MEMORY = "memory"
-    """Ended by us: above its memory limit."""
-    OVERDUE = "overdue"
-    """Ended by us: a run did not end within its timeout and the grace."""
-    GARBLED = "garbled"
-    """Ended by us: it sent something that is no frame."""
-    KILLED = "killed"
-    """Ended by us: `kill()`."""
-    STOPPED = "stopped"
-    """Ended by us: `stop()`."""
-
-
-@dataclass(frozen=True, slots=True)
-class HostExit:
-    """The end of a host. Its process group is gone: nothing of it runs any more.
-
-    Attributes:
-        returncode: exit code, or minus the signal.
-        signal: the signal that ended it, or None.
-        why: who ended it.
-        overdue: slots whose runs were past timeout and grace; for the others the host's end is an accident.
-    """
-
-    returncode: int
-    signal: int | None
-    why: ExitReason
-    overdue: tuple[int, ...] = ()
-
-
-class HostListener(Protocol):
-    """Whoever owns a host. All calls come on the loop, in the order in which things happened."""
-
-    def on_done(self, done: Done) -> None:
-        """A run has ended; its slot is free."""
-
-    def on_mark(self, mark: Mark) -> None:
-        """A tool waits until `mark_reply` answers this mark."""
-
-    def on_answer(self, answer: Answer) -> None:
-        """A reconciler has answered an `Ask`."""
-
-    def on_pong(self, pong: Pong) -> None:
-        """The host's loop is alive."""
-
-    def on_exit(self, reason: HostExit) -> None:
-        """The host has ended. Called one time, after everything that it sent. Not called if `start` raised."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostSettings:
     """How hosts are run.
 
     Attributes:
         memory_limit_mb: resident MiB above which a host is ended; None: no limit. Programs of its tools do not count.
+        solo: each run has the host to itself: a timeout or a cancel ends it.
         overrun_grace_s: seconds after a run's timeout at which its host is ended, if the run has not ended.
+        chance_s: in their place where `solo`: seconds that a coroutine has to end by itself; a plain function has none.
+        busy_after_s: a host that has not answered for so many seconds is busy.
         start_within_s: seconds that a host has to import its tools.
         max_result_bytes: limit on one encoded result.
         env: variables given to the tools on purpose.
@@ -115,7 +67,10 @@ class HostSettings:
     """
 
     memory_limit_mb: float | None = None
+    solo: bool = False
     overrun_grace_s: float = 5.0
+    chance_s: float = 1.0
+    busy_after_s: float = 1.0
     start_within_s: float = 30.0
     max_result_bytes: int = 1 << 20
     env: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -136,7 +91,7 @@ class HostProcess:
 
     Attributes:
         tools: facts of the host's tools by name, once it has started.
-        lag_s: how late its loop was at worst, as its last pong told.
+        schedules: facts of its schedules by name, the same.
     """
 
     def __init__(
@@ -152,18 +107,18 @@ class HostProcess:
         self._slots = slots
         self._listener = listener
         self.tools: dict[str, ToolFacts] = {}
-        self.lag_s = 0.0
-        self._due: dict[int, tuple[str, float]] = {}
-        """Of each slot that is not free: the fence of its run, and when that is overdue."""
+        self.schedules: dict[str, ScheduleFacts] = {}
+        self._due = Due()
+        self._pulse = Pulse(self._settings.busy_after_s)
         self._strays = 0
         self._overdue: tuple[int, ...] = ()
+        self._held: Done | None = None
         self._why = ExitReason.CRASHED
         self._exit: HostExit | None = None
         self._exited = asyncio.Event()
         self._started = False
-        self._pings = 0
-        self._pinged_at: float | None = None
         self._next_watch: asyncio.TimerHandle | None = None
+        self._end_at: asyncio.TimerHandle | None = None
 
     async def start(self) -> None:
         """Start the process and wait until its tools are imported.
@@ -173,11 +128,11 @@ class HostProcess:
         """
         self._loop = asyncio.get_running_loop()
         self._hello: asyncio.Future[Hello] = self._loop.create_future()
+        environment = self._environment()
         ours, theirs = socket.socketpair()
         with theirs:
-            self._process = self._spawn(ours, theirs)
+            self._process = self._start_child(ours, theirs, environment)
         self._link: Link[ToControl] = Link(ours, TO_CONTROL, self._take, self._closed)
-        self._deaths = DeathWatch(self._process.pid, self._died)
         try:
             hello = await asyncio.wait_for(asyncio.shield(self._hello), self._settings.start_within_s)
         except TimeoutError:
@@ -189,7 +144,9 @@ class HostProcess:
         if hello.problem:
             await self._abandon()
             raise self._not_started(f"cannot load its tools: {hello.problem.rstrip('.')}")
-        self.tools = hello.tools
+        if self._exit is not None:
+            raise self._not_started("ended as soon as it had started")  # its owner is not told twice, nor never
+        self.tools, self.schedules = hello.tools, hello.schedules
         self._started = True
         self._watch_later()
 
@@ -208,6 +165,21 @@ class HostProcess:
         """How many runs it has."""
         return len(self._due)
 
+    @property
+    def lag_s(self) -> float:
+        """How late its loop was at worst, as its last pong told; or for how long it has not answered."""
+        return max(self._pulse.lag_s, self.busy_s)
+
+    @property
+    def busy_s(self) -> float:
+        """For how long it has been busy; 0: it answers."""
+        return self._pulse.silent_s(self._loop.time()) if self._pulse.busy else 0.0
+
+    @property
+    def resident_mb(self) -> float:
+        """Resident MiB; 0 where the system does not tell."""
+        return resident_bytes(self._process.pid) / (1 << 20)
+
     def run(self, run: Run) -> None:
         """Send a run into a free slot; `on_done` will tell how it ended, or `on_exit`.
 
@@ -220,15 +192,31 @@ class HostProcess:
             what = f"Slot {run.slot} of host {self.pid} is not free."
             raise BadCallError(what, next_step="Wait for its Done before you use it again.")
         self._send(run)
-        self._due[run.slot] = run.fence, self._loop.time() + run.timeout_s + self._settings.overrun_grace_s
+        facts = self.tools.get(run.tool)
+        self._due.add(
+            run,
+            self._loop.time(),
+            grace_s=self._settings.overrun_grace_s if not self._settings.solo else self._chance_s(run.tool),
+            in_line=facts is not None and facts.in_line,
+        )
+        self._end_in_time()
 
     def mark_reply(self, mark: Mark, *, ok: bool, why: str = "", begin_by_s: float = math.inf) -> None:
         """Answer a mark: `ok` only after it is written durably. A host that has ended needs no answer."""
         self._link.send(MarkReply(mark.slot, mark.n, ok, why, begin_by_s))
 
     def cancel(self, slot: int) -> None:
-        """Cancel what runs in a slot, if anything does; its `Done` comes when it has ended."""
+        """Cancel what runs in a slot, if anything does. Its `Done` comes when it has ended, or a solo host ends."""
+        run = self._due.run_in(slot)
+        if run is None:
+            return
         self._link.send(Cancel(slot))
+        if self._settings.solo:
+            self._loop.call_later(self._chance_s(run.tool), self._end_cancelled, run)
+
+    def _end_cancelled(self, run: Run) -> None:
+        if self._due.stands(run.slot, run.fence):
+            self.kill(ExitReason.CANCELLED)
 
     def ask(self, ask: Ask) -> None:
         """Ask a tool's reconciler; `on_answer` will tell.
@@ -244,14 +232,12 @@ class HostProcess:
         if self._exit is None:
             if self._why is ExitReason.CRASHED:
                 self._why = why
-            # Its exit status is not collected before `_died`, so the id cannot belong to anybody else.
-            with contextlib.suppress(OSError):
-                os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.kill()
 
-    async def stop(self, grace_s: float) -> HostExit:
+    async def stop(self, grace_s: float, why: ExitReason = ExitReason.STOPPED) -> HostExit:
         """Let its runs end for `grace_s` seconds, then end it."""
         if self._exit is None:
-            self._why = ExitReason.STOPPED
+            self._why = why
             self._link.send(Stop(grace_s))
             try:
                 await asyncio.wait_for(self._exited.wait(), grace_s + _STOP_MARGIN_S)
@@ -268,21 +254,17 @@ class HostProcess:
 
     # ── start and end ──
 
-    def _spawn(self, ours: socket.socket, theirs: socket.socket) -> subprocess.Popen[bytes]:
+    def _start_child(self, ours: socket.socket, theirs: socket.socket, environment: Mapping[str, str]) -> Child:
+        """Start what runs the tools; `_died` is called when it has ended."""
+        return ChildProcess(spawn(self._command(theirs), ours, theirs, environment), self._died)
+
+    def _command(self, theirs: socket.socket) -> list[str]:
+        arguments = [theirs.fileno(), os.getpid(), self._slots, self._settings.max_result_bytes, self._spec]
+        return ["-m", "mycelium.actors.hosts.child", *map(str, arguments)]
+
+    def _environment(self) -> dict[str, str]:
         settings = self._settings
-        arguments = [theirs.fileno(), os.getpid(), self._slots, settings.max_result_bytes, self._spec]
-        try:
-            return subprocess.Popen(
-                [sys.executable, "-m", "mycelium.actors.hosts.child", *map(str, arguments)],
-                stdin=subprocess.DEVNULL,
-                stdout=2,  # what a tool prints must not get into the output of a command
-                pass_fds=[theirs.fileno()],
-                start_new_session=True,  # Ctrl-C goes to the control process only, and a kill takes the tools' programs
-                env=host_environment(os.environ, settings.env, store_url=settings.store_url, path=settings.path),
-            )
-        except BaseException:
-            ours.close()
-            raise
+        return host_environment(os.environ, settings.env, store_url=settings.store_url, path=settings.path)
 
     async def _abandon(self) -> None:
         self._hello.cancel()
@@ -293,15 +275,17 @@ class HostProcess:
         return SettingsError(f"The tool host for {self._spec!r} {fault}.", next_step="Nothing of it is left running.")
 
     def _died(self) -> None:
-        # Programs that its tools started go with it; its id is still taken, because its status is not collected yet.
-        with contextlib.suppress(OSError):
-            os.killpg(self._process.pid, signal.SIGKILL)
+        # Programs that its tools started go with it.
+        self._process.kill()
         self._link.drain()
         self._link.close()
-        code = self._process.wait()
-        if self._next_watch is not None:
-            self._next_watch.cancel()
+        code = self._process.collect()
+        for timer in (self._next_watch, self._end_at):
+            if timer is not None:
+                timer.cancel()
         self._exit = HostExit(code, -code if code < 0 else None, self._why, self._overdue)
+        if self._held is not None:
+            self._listener.on_done(msgspec.structs.replace(self._held, over=True))
         self._due.clear()
         self._exited.set()
         if not self._hello.done():
@@ -323,28 +307,36 @@ class HostProcess:
 
     def _take(self, frame: ToControl) -> None:
         match frame:
-            case Done() | Mark() if not self._stands(frame):
+            case Done() | Mark() | Progress() if not self._due.stands(frame.slot, frame.fence):
                 self._stray(frame)
             case Done():
-                del self._due[frame.slot]
-                self._listener.on_done(frame)
+                self._ended(frame)
             case Mark():
                 self._listener.on_mark(frame)
+            case Progress():
+                self._due.hear(frame.slot, self._loop.time())
+                self._listener.on_progress(frame)
             case Answer():
                 self._listener.on_answer(frame)
             case Pong():
-                self.lag_s = frame.lag_s
-                self._pinged_at = None
+                silent_s = self._pulse.hear(frame, self._loop.time())
+                if silent_s is not None:
+                    self._listener.on_answers(silent_s)
                 self._listener.on_pong(frame)
             case Hello():
                 if not self._hello.done():
                     self._hello.set_result(frame)
 
-    def _stands(self, frame: Done | Mark) -> bool:
-        """Whether it is of the run that its slot has now."""
-        return self._due.get(frame.slot, ("", 0.0))[0] == frame.fence != ""
+    def _ended(self, done: Done) -> None:
+        self._due.end(done.slot, self._loop.time())
+        if self._settings.solo and not done.over:
+            # What it left behind would run beside the next one. It is told when that has ended too.
+            self._held = done
+            self.kill(ExitReason.LEFTOVER)
+        else:
+            self._listener.on_done(done)
 
-    def _stray(self, frame: Done | Mark) -> None:
+    def _stray(self, frame: Done | Mark | Progress) -> None:
         self._strays += 1
         if self._strays == 1:
             told = type(frame).__name__
@@ -359,15 +351,36 @@ class HostProcess:
     def _watch(self) -> None:
         self._watch_later()
         now = self._loop.time()
-        self._overdue = self._overdue or tuple(slot for slot, (_, due) in self._due.items() if due < now)
+        self._end_overdue()
+        limit = self._settings.memory_limit_mb
+        if limit is not None and self.resident_mb > limit:
+            self.kill(ExitReason.MEMORY)
+        if self._pulse.falls_silent(now):
+            self._listener.on_busy()
+        if (number := self._pulse.next_ping(now)) is not None:
+            self._link.send(Ping(number))
+
+    def _end_overdue(self) -> None:
+        if self._exit is not None:
+            return
+        self._overdue = self._overdue or self._due.overdue(self._loop.time())
         if self._overdue:
             self.kill(ExitReason.OVERDUE)
-        limit = self._settings.memory_limit_mb
-        if limit is not None and resident_bytes(self._process.pid) > limit * (1 << 20):
-            self.kill(ExitReason.MEMORY)
-        if self._pinged_at is None:
-            self._pings += 1
-            # Each second: every other watch.
-            if self._pings % 2:
-                self._pinged_at = now
-                self._link.send(Ping(self._pings))
+
+    def _end_in_time(self) -> None:
+        """A process that one run has to itself is ended to the moment; others when they are next looked at."""
+        if not self._settings.solo or self._exit is not None:
+            return
+        if self._end_at is not None:
+            self._end_at.cancel()
+        self._end_overdue()
+        due_s = self._due.next_s()
+        self._end_at = None if due_s == math.inf else self._loop.call_at(due_s, self._end_in_time)
+
+    def _chance_s(self, tool: str) -> float:
+        facts = self.tools.get(tool)
+        return self._settings.chance_s if facts is not None and facts.is_async else 0.0
+
+
+MakesHost = Callable[[str, int, HostListener, HostSettings], HostProcess]
+"""Makes a host that has not been started: `HostProcess` itself, or one that runs its tools elsewhere."""

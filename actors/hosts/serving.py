@@ -20,7 +20,8 @@ from ...leases.tool_host import this_is_a_tool_host
 from ...ledger.binding import Binding
 from ...ledger.states import Boundary, BoundaryMode, EffectClass
 from ..context import RUNNING
-from ..load import AnyTool, load_tools
+from ..load import AnyTool, App, load_app
+from ..terms import Isolation
 from .asking import answer
 from .attempt import Attempt
 from .forks import cut_off_forks, end_fork
@@ -64,22 +65,25 @@ def serve(descriptor: int, spec: str, *, slots: int, max_result_bytes: int) -> N
 
 
 async def _begin(sock: socket.socket, spec: str, slots: int, max_result_bytes: int) -> None:
-    tools: dict[str, AnyTool] = {}
-    problem = ""
+    app, problem = App(), ""
     try:
-        tools = load_tools(spec)
+        app = load_app(spec)
     except MyceliumError as error:
         problem = str(error)
-    host = Serving(sock, tools, slots, max_result_bytes)
+    host = Serving(sock, app.tools, slots, max_result_bytes)
     cut_off_forks(asyncio.get_running_loop(), host.link.abandon)
-    host.link.send(Hello(os.getpid(), {name: _facts(tool) for name, tool in tools.items()}, problem))
+    tools = {name: facts_of(tool) for name, tool in app.tools.items()}
+    schedules = {name: each.facts for name, each in app.schedules.items()}
+    host.link.send(Hello(os.getpid(), tools, problem, schedules))
     host.link.flush()
     if problem:
         leave(1)
 
 
-def _facts(tool: AnyTool) -> ToolFacts:
-    return ToolFacts(tool.binding, None if tool.reconciler is None else float(tool.reconciler.lag_s))
+def facts_of(tool: AnyTool) -> ToolFacts:
+    """What the control process is told of a tool."""
+    lag_s = None if tool.reconciler is None else float(tool.reconciler.lag_s)
+    return ToolFacts(tool.binding, lag_s, tool.isolation, tool.terms.idle_timeout_s, tool.is_async)
 
 
 def leave(code: int) -> None:
@@ -100,14 +104,25 @@ class Serving:
         tools: what can be run, by name.
         slots: threads for plain functions.
         max_result_bytes: limit on one encoded result.
+        leave: ends this process; another thing where tools are tested in the process of their tests.
     """
 
-    def __init__(self, sock: socket.socket, tools: dict[str, AnyTool], slots: int, max_result_bytes: int) -> None:
+    def __init__(
+        self,
+        sock: socket.socket,
+        tools: dict[str, AnyTool],
+        slots: int,
+        max_result_bytes: int,
+        leave: Callable[[int], None] = leave,
+    ) -> None:
+        self._leave = leave
         self.link: Link[ToHost] = Link(sock, TO_HOST, self._take, lambda _why: leave(0))
         self._loop = asyncio.get_running_loop()
         self._tools = tools
         self._max_result_bytes = max_result_bytes
         self._threads = futures.ThreadPoolExecutor(slots, thread_name_prefix="tool")
+        # A line with one thread at its head, always the same: for code that cannot have several.
+        self._one_thread = futures.ThreadPoolExecutor(1, thread_name_prefix="tool-alone")
         self._loop.set_default_executor(TrackedThreads(thread_name_prefix="to_thread"))
         self._loop.set_task_factory(tracked_task)
         self._attempts: dict[int, Attempt] = {}
@@ -117,6 +132,22 @@ class Serving:
         self._idle = asyncio.Event()
         self._lag_s = 0.0
         self._tick(self._loop.time())
+
+    def abandon(self) -> None:
+        """Let go of everything, where there is no process that could be killed: nothing more is told.
+
+        What can be cancelled is; threads go on, and can mark nothing.
+        """
+        self.link.close()
+        self._next_tick.cancel()
+        for attempt in self._attempts.values():
+            attempt.end(Outcome.CANCELLED)
+        for reply in self._marks.values():
+            reply.cancel()
+        for task in self._tasks:
+            task.cancel()
+        for threads in (self._threads, self._one_thread):
+            threads.shutdown(wait=False, cancel_futures=True)
 
     def _take(self, frame: ToHost) -> None:
         match frame:
@@ -139,7 +170,8 @@ class Serving:
 
     def _run(self, run: Run) -> None:
         if run.slot in self._attempts:
-            leave(70)  # the control process and this one disagree about what runs here: nothing can be told truthfully
+            # The control process and this one disagree about what runs here: nothing can be told truthfully.
+            self._leave(70)
         try:
             tool = self._tools[run.tool]
             if _laxer(run, tool.binding):
@@ -151,7 +183,7 @@ class Serving:
         except BaseException as error:  # noqa: BLE001 - a validator of the tool's own may raise anything
             self._refuse(run, name_of(type(error)), words_of(error))
         else:
-            attempt = Attempt(run, tool, self._send_mark, self._max_result_bytes)
+            attempt = Attempt(run, tool, self._send_mark, self.link.send, self._max_result_bytes)
             self._attempts[run.slot] = attempt
             begin = self._begin_async if tool.is_async else self._begin_in_thread
             begin(attempt, partial(tool.fn, **values))
@@ -162,13 +194,19 @@ class Serving:
         self.link.send(Done(run.slot, outcome, run.boundary, error_class=error_class, detail=detail, fence=run.fence))
 
     def _begin_async(self, attempt: Attempt, body: Callable[[], object]) -> None:
+        attempt.begin_clock()
         task = self._loop.create_task(_run_async(attempt, body))
         attempt.owns(task)
         task.add_done_callback(lambda _task: self._finish(attempt))
 
     def _begin_in_thread(self, attempt: Attempt, body: Callable[[], object]) -> None:
         context = contextvars.copy_context()
-        work = self._threads.submit(context.run, _run_plain, attempt, body)
+        threads = self._threads
+        if attempt.tool.isolation is Isolation.HOST:
+            threads = self._one_thread  # its time begins when its turn comes
+        else:
+            attempt.begin_clock()
+        work = threads.submit(context.run, _run_plain, attempt, body)
         attempt.owns(work)
         work.add_done_callback(lambda _work: self._loop.call_soon_threadsafe(self._finish, attempt))
 
@@ -221,9 +259,9 @@ class Serving:
             try:
                 await asyncio.wait_for(self._idle.wait(), grace_s)
             except TimeoutError:
-                leave(75)  # runs are cut off: what becomes of them is told by their boundary
+                self._leave(75)  # runs are cut off: what becomes of them is told by their boundary
         self.link.flush()
-        leave(0)
+        self._leave(0)
 
     def _spawn(self, work: Coroutine[object, object, None]) -> None:
         task = self._loop.create_task(work)
@@ -233,7 +271,7 @@ class Serving:
     def _tick(self, due: float) -> None:
         now = self._loop.time()
         self._lag_s = max(self._lag_s, now - due)
-        self._loop.call_at(now + _TICK_S, self._tick, now + _TICK_S)
+        self._next_tick = self._loop.call_at(now + _TICK_S, self._tick, now + _TICK_S)
 
 
 _CLASSES = tuple(EffectClass)
@@ -278,6 +316,7 @@ async def _run_async(attempt: Attempt, body: Callable[[], object]) -> None:
 
 def _run_plain(attempt: Attempt, body: Callable[[], object]) -> None:
     attempt.begun = True
+    attempt.begin_clock_in_thread()
     if attempt.too_late():
         attempt.done = attempt.never_began(_TOO_LATE)
         return

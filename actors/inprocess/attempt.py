@@ -150,6 +150,9 @@ class InlineAttempt:
         """Note that the external call returned."""
         self.boundary = Boundary.CROSSED
 
+    def progress(self, done: float, total: float | None, note: str) -> None:
+        """Nothing: whoever made the call waits in this process."""
+
     def forward(self, boundary: Boundary) -> None:
         """Note that the effect may have come so far."""
         self.boundary = max(self.boundary, boundary, key=_ORDER.index)

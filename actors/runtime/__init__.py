@@ -12,9 +12,13 @@
        └─ Supervisor …
 
 A crash loses the one message that was being handled (its asker gets the exception) and the supervisor starts a fresh
-instance from the factory, after a back-off, on the same mailbox. Too many restarts in a row escalate, to the root at
-last. A stop is a flag, then a cancel, then more cancels, then one loud line in the log: a coroutine cannot be killed,
-so a ChildSpec says what really ends its actor. Two lives of one actor never overlap.
+instance from the factory, after a back-off, on the same mailbox. Too many restarts in a short time, or in a row without
+a healthy life between them, escalate, to the root at last. A stop is a flag, then a cancel, then more cancels, then one
+loud line in the log: a coroutine cannot be killed, so a ChildSpec says what really ends its actor. Two lives of one
+actor never overlap.
+
+A callback of the event loop is no handler: `guard` makes its exception the actor's. What still reaches the loop itself
+ends a system that owns it: no actor goes on without something that nobody saw fail.
 
 Waiting messages survive a restart and do not survive a stop: every ask is answered, by a reply or an error.
 Nothing here is thread-safe: use `loop.call_soon_threadsafe(ref.tell, message)` from another thread.
@@ -25,7 +29,7 @@ from __future__ import annotations
 from .actor import Actor
 from .backoff import Backoff
 from .mailbox import Mailbox
-from .messages import Exit, Refusal, StopReason, Terminated
+from .messages import Exit, Failed, Refusal, StopReason, Terminated
 from .ref import Ref
 from .snapshot import ActorSnapshot, ActorState
 from .spec import ChildSpec, Restart
@@ -44,6 +48,7 @@ __all__ = [
     "Cancellable",
     "ChildSpec",
     "Exit",
+    "Failed",
     "Intensity",
     "LoopTimer",
     "Mailbox",

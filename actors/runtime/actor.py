@@ -6,12 +6,13 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, ParamSpec, TypeVar
 
 from ...leases.errors import ActorStoppedError
 from .mailbox import stopped_error
 from .messages import StopReason
 from .ref import Ref
+from .snapshot import ActorSnapshot
 from .surroundings import Surroundings
 from .tasks import OwnedTasks
 from .ticking import Ticking
@@ -19,6 +20,7 @@ from .timer import Timer
 
 M = TypeVar("M")
 T = TypeVar("T")
+P = ParamSpec("P")
 
 
 @dataclass(slots=True)
@@ -29,6 +31,8 @@ class Home:
     around: Surroundings
     tasks: OwnedTasks
     leave: Callable[[], None]
+    crash: Callable[[BaseException], None]
+    in_hand: object = None
     tickings: list[Ticking] = field(default_factory=list[Ticking])
 
 
@@ -81,11 +85,58 @@ class Actor(ABC, Generic[M]):
             ActorStoppedError: nobody lives there (yet, or any more).
         """
         home = self._at_home()
-        absolute = path if path.startswith("/") else f"{home.ref.path.rpartition('/')[0]}/{path}"
+        absolute = self._absolute(path)
         ref = home.around.directory.get(absolute)
         if ref is None:
             raise stopped_error(absolute)
         return ref
+
+    @property
+    def in_hand(self) -> object:
+        """The message that is being handled. In the last hooks: the one whose handling was cut short, or None.
+
+        It is lost to the next life: what must not be forgotten of it is to be said in the last hook.
+        """
+        return self._at_home().in_hand
+
+    def below(self, path: str) -> list[Ref[Any]]:
+        """The actors directly below `path` (as in `find`), in order of their birth; none where nobody lives there."""
+        home = self._at_home()
+        parent = self._absolute(path)
+        return [ref for ref in home.around.directory.values() if ref.path.rpartition("/")[0] == parent]
+
+    def tree(self) -> ActorSnapshot:
+        """How every actor of the system stands now.
+
+        Raises:
+            ActorStoppedError: there is no system: a test runs this actor without one.
+        """
+        around = self._at_home().around
+        if around.snapshot is None:
+            raise stopped_error("/")
+        return around.snapshot()
+
+    def watch_failures(self) -> None:
+        """From now on get a `Failed` for every life in the system that ends by an error; also over restarts."""
+        home = self._at_home()
+        home.around.failure_watchers[home.ref] = None
+
+    def guard(self, fn: Callable[P, object]) -> Callable[P, None]:
+        """`fn` as a callback of the event loop: what it raises crashes the actor, as it would in a handler.
+
+        Without this the loop itself takes the exception, and the actor goes on without what `fn` should have done.
+        """
+        crash = self._at_home().crash
+
+        def run(*args: P.args, **kwargs: P.kwargs) -> None:
+            try:
+                fn(*args, **kwargs)
+            except GeneratorExit:
+                raise
+            except BaseException as error:  # noqa: BLE001 - the supervisor decides, as after a handler
+                crash(error)
+
+        return run
 
     def spawn_task(self, coro: Coroutine[Any, Any, T], *, name: str | None = None) -> asyncio.Task[T]:
         """Run `coro` beside the messages. Its exception crashes the actor; the actor's end cancels it.
@@ -122,6 +173,9 @@ class Actor(ABC, Generic[M]):
     def move_in(self, home: Home) -> None:
         """Called by the runtime, once, before `started`."""
         self._home = home
+
+    def _absolute(self, path: str) -> str:
+        return path if path.startswith("/") else f"{self.ref.path.rpartition('/')[0]}/{path}"
 
     def _at_home(self) -> Home:
         if self._home is None:

@@ -12,7 +12,7 @@ from .actor import Actor
 from .grave import Grave
 from .life import Life, described, log
 from .mailbox import Mailbox
-from .messages import Exit, StopReason, Terminated
+from .messages import Exit, Failed, StopReason, Terminated
 from .ref import Ref
 from .snapshot import ActorSnapshot, ActorState
 from .spec import ChildSpec
@@ -43,6 +43,7 @@ class Cell:
         self.restarts = 0
         self.crashes_in_a_row = 0
         self.last_error: str | None = None
+        self._failed_at: float | None = None
         self.children: dict[str, Cell] = {}
         self.report = report
         self._around = around
@@ -121,6 +122,7 @@ class Cell:
             self.state = ActorState.STOPPED
         if self._around.directory.get(self.path) is self.ref:
             del self._around.directory[self.path]
+        self._around.failure_watchers.pop(self.ref, None)
         self._grave.bury(Terminated(self.ref, end.reason, type(end.error).__name__ if end.error else None))
 
     def next_delay_s(self) -> float:
@@ -133,6 +135,7 @@ class Cell:
 
     def snapshot(self) -> ActorSnapshot:
         """How it and everybody below it stands."""
+        now = self._around.timer.monotonic()
         return ActorSnapshot(
             path=self.path,
             state=self.state,
@@ -140,6 +143,8 @@ class Cell:
             capacity=self._mailbox.capacity,
             restarts=self.restarts,
             last_error=self.last_error,
+            age_s=0.0 if self.state is ActorState.NEW else now - self._started_at,
+            failed_s_ago=None if self._failed_at is None else now - self._failed_at,
             children=tuple(child.snapshot() for child in self.children.values()),
         )
 
@@ -158,10 +163,13 @@ class Cell:
             self.report(self, end)
 
     def _note(self, end: Exit) -> None:
-        """The one log line of a crash."""
+        """Remember a crash, tell who watches for them, and write its one log line."""
         if end.error is None:
             return
         self.last_error = type(end.error).__name__
+        self._failed_at = self._around.timer.monotonic()
+        for watcher in list(self._around.failure_watchers):
+            watcher.tell_first(Failed(self.path, self.last_error))
         if end.error is self._around.last_logged:
             return
         self._around.last_logged = end.error

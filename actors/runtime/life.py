@@ -63,7 +63,7 @@ class Life:
         self._on_end = on_end
         self._leaving: Exit | None = None
         self._reply: Reply | None = None
-        self._home = Home(ref, around, OwnedTasks(ref.path, self._task_crashed), self._leave)
+        self._home = Home(ref, around, OwnedTasks(ref.path, self._crashed), self._leave, self._crashed)
         self._ending = Ending(around.timer, cancel=self._cancel, give_up=self._give_up)
         actor.move_in(self._home)
         self._task = loop.create_task(self._live(), name=ref.path)
@@ -89,14 +89,16 @@ class Life:
     def _leave(self) -> None:
         self._ask_to_end(StopReason.NORMAL, self._spec.stop_within_s)
 
-    def _task_crashed(self, error: BaseException) -> None:
+    def _crashed(self, error: BaseException) -> None:
+        """A background task or a callback of the actor has failed."""
+        crash = _crash(error)
         if self._leaving is None:
-            self._leaving = _crash(error)
+            self._leaving = crash
             self._ending.within(0.0)
-        elif not isinstance(error, Exception):
-            self._leaving = _crash(error)
+        elif crash.reason is StopReason.FATAL:
+            self._leaving = crash
         else:
-            log.warning("A task of the ending actor %s failed: %s", self._path, described(error))
+            log.warning("A task or callback of the ending actor %s failed: %s", self._path, described(error))
 
     def _cancel(self) -> None:
         if self._leaving is None:  # only the start has a deadline before anybody has asked for the end
@@ -158,7 +160,7 @@ class Life:
             self.started.set_result(True)
 
     async def _take_messages(self) -> None:
-        mailbox, receive, cancelling = self._mailbox, self._actor.receive, self._task.cancelling
+        mailbox, receive, cancelling, home = self._mailbox, self._actor.receive, self._task.cancelling, self._home
         handled = 0
         while self._leaving is None:
             entry = mailbox.take()
@@ -167,6 +169,7 @@ class Life:
                 continue
             message, reply = entry
             self._reply = reply
+            home.in_hand = message
             if isinstance(message, Ticking):
                 await message.run()
                 answer: object = None
@@ -175,6 +178,7 @@ class Life:
             if reply is not None:
                 _answer(reply, answer)
                 self._reply = None
+            home.in_hand = None
             if cancelling():
                 raise asyncio.CancelledError  # the handler lost it; it was meant for us
             handled += 1
@@ -243,7 +247,9 @@ class Life:
 
 
 def _crash(error: BaseException) -> Exit:
-    return Exit(StopReason.CRASHED if isinstance(error, Exception) else StopReason.FATAL, error)
+    # A cancel that nobody sent, of something that was awaited, is a crash like any other.
+    ordinary = isinstance(error, (Exception, asyncio.CancelledError))
+    return Exit(StopReason.CRASHED if ordinary else StopReason.FATAL, error)
 
 
 def _answer(reply: Reply, answer: object) -> None:

@@ -66,6 +66,19 @@ class Terminated:
 
 
 @dataclass(frozen=True, slots=True)
+class Failed:
+    """Told to whoever watches failures, when a life anywhere in the system has ended by an error.
+
+    Attributes:
+        path: whose life it was.
+        error: name of the error's class.
+    """
+
+    path: str
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
 class Refusal:
     """Returned by `receive` to refuse an ask: the asker gets `error` raised, and the actor goes on.
 

@@ -36,6 +36,8 @@ class ActorSnapshot:
         capacity: bound of its mailbox.
         restarts: lives after the first.
         last_error: class of the last error that ended a life, or None.
+        age_s: seconds since its last life began; 0 before the first.
+        failed_s_ago: seconds since that error, or None.
         children: those below it, in start order.
     """
 
@@ -45,4 +47,6 @@ class ActorSnapshot:
     capacity: int
     restarts: int
     last_error: str | None
+    age_s: float = 0.0
+    failed_s_ago: float | None = None
     children: tuple[ActorSnapshot, ...] = ()

@@ -32,10 +32,18 @@ class Strategy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Intensity:
-    """How many restarts within how many seconds a supervisor bears. One more, and it gives up to its own supervisor."""
+    """How many restarts a supervisor bears. One more, and it gives up to its own supervisor.
+
+    Attributes:
+        max_restarts: restarts of all its children within `within_s` seconds: a storm.
+        within_s: that window.
+        in_a_row: restarts of one child with no healthy life (`Backoff.reset_after_s`) in between: one that fails slowly
+            is never a storm, and yet does no work.
+    """
 
     max_restarts: int = 3
     within_s: float = 5.0
+    in_a_row: int = 10
 
     def check(self, spec: ChildSpec) -> None:
         """Refuse a child whose back-off would spread a storm so thin that it is never seen as one.

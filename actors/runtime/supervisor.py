@@ -72,6 +72,7 @@ def supervise(  # noqa: PLR0913 - a tree reads best when each branch is said in 
     strategy: Strategy = Strategy.ONE_FOR_ONE,
     max_restarts: int = 3,
     within_s: float = 5.0,
+    in_a_row: int = 10,
     restart: Restart = Restart.PERMANENT,
     backoff: Backoff | None = None,
     capacity: int = 256,
@@ -83,7 +84,7 @@ def supervise(  # noqa: PLR0913 - a tree reads best when each branch is said in 
     Raises:
         SettingsError: two children of one name, or a back-off that the intensity could never notice.
     """
-    intensity = Intensity(max_restarts, within_s)
+    intensity = Intensity(max_restarts, within_s, in_a_row)
     for child in children:
         intensity.check(child)
     if len({child.name for child in children}) != len(children):
@@ -220,9 +221,12 @@ class Supervisor(Parent):
         _must_have_ended(cell, end)
         if not self._count.one_more(self.timer.monotonic()):
             raise self._too_many(cell) from end.error
-        await self._plan_restart(cell)
+        delay_s = cell.next_delay_s()
+        if cell.crashes_in_a_row > self._intensity.in_a_row:
+            raise self._never_healthy(cell) from end.error
+        await self._plan_restart(cell, delay_s)
 
-    async def _plan_restart(self, failed: Cell) -> None:
+    async def _plan_restart(self, failed: Cell, delay_s: float) -> None:
         living = [name for name, cell in self.children.items() if not cell.buried]
         names = set(self._strategy.affected(living, failed.spec.name))
         names |= self._call_off(names)
@@ -231,7 +235,7 @@ class Supervisor(Parent):
             if name != failed.spec.name:
                 await self._take_down(self.children[name])
         due = _Due([name for name in in_order if name in self.children])
-        due.call = self.timer.call_later(failed.next_delay_s(), self.ref.tell_first, due)
+        due.call = self.timer.call_later(delay_s, self.ref.tell_first, due)
         self._due.append(due)
 
     async def _take_down(self, cell: Cell) -> None:
@@ -270,6 +274,13 @@ class Supervisor(Parent):
         return EscalationError(
             f"{self.ref.path} restarted its children more than {self._intensity.max_restarts} times within "
             f"{self._intensity.within_s:.3g} s; the last to fail was {cell.path} ({cell.last_error}).",
+            next_step="The supervisor above decides; look at the first error in the log, not at the last.",
+        )
+
+    def _never_healthy(self, cell: Cell) -> EscalationError:
+        return EscalationError(
+            f"{cell.path} has failed {cell.crashes_in_a_row} times in a row, and never ran for "
+            f"{cell.spec.backoff.reset_after_s:.3g} s in between ({cell.last_error}).",
             next_step="The supervisor above decides; look at the first error in the log, not at the last.",
         )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import nullcontext
 from random import Random
 from types import TracebackType
 from typing import Any, Self
@@ -14,6 +15,7 @@ from .messages import Exit, StopReason
 from .ref import Ref
 from .snapshot import ActorSnapshot
 from .spec import ChildSpec
+from .strays import strays_to
 from .surroundings import Surroundings
 from .timer import LoopTimer, Timer
 
@@ -29,6 +31,9 @@ class ActorSystem:
         self._root = Cell(root, f"/{root.name}", self._around, self._root_ended)
         self._over: asyncio.Future[Exit] = asyncio.get_running_loop().create_future()
         self._begun = False
+        self._failure: BaseException | None = None
+        self._failing: asyncio.Task[None] | None = None
+        self._around.snapshot = self._root.snapshot
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -73,29 +78,44 @@ class ActorSystem:
         failure = await self._root.start()
         if failure is not None:
             self._end(failure)
-            raise failure.error or ActorStoppedError(
-                "The system was stopped while it started.",
-                next_step="Nothing runs; start a new one if that was a mistake.",
+            raise (
+                self._failure
+                or failure.error
+                or ActorStoppedError(
+                    "The system was stopped while it started.",
+                    next_step="Nothing runs; start a new one if that was a mistake.",
+                )
             )
 
-    async def run(self) -> StopReason:
+    async def run(self, *, owns_loop: bool = False) -> StopReason:
         """Start if need be, and return when the system has been stopped, with the reason.
 
         When this is cancelled the system is stopped in order first. A second cancel leaves at once.
 
+        Args:
+            owns_loop: nothing else of importance runs in this loop: an exception that reaches the loop itself, from a
+                callback or a forgotten task, fails the system. Nobody could say what it has left undone.
+
         Raises:
-            EscalationError: the root failed.
+            EscalationError: the root failed, or the system as a whole.
             BaseException: the KeyboardInterrupt, SystemExit or the like that an actor raised; all was stopped in order.
         """
-        try:
-            if not self._begun:
-                await self.start()
-            end = await asyncio.shield(self._over)
-        except asyncio.CancelledError:
-            await self.stop(StopReason.CANCELLED)
-            raise
+        with strays_to(self.fail) if owns_loop else nullcontext():
+            try:
+                if not self._begun:
+                    await self.start()
+                end = await asyncio.shield(self._over)
+            except asyncio.CancelledError:
+                await self.stop(StopReason.CANCELLED)
+                raise
         self._raise_failure()
         return end.reason
+
+    def fail(self, error: BaseException) -> None:
+        """End the system as failed: every actor is stopped in order, and `run` raises `error`. The first one counts."""
+        if self._failure is None and not self._over.done():
+            self._failure = error
+            self._failing = asyncio.get_running_loop().create_task(self.stop(), name=f"{self._root.path}:fail")
 
     async def stop(self, reason: StopReason = StopReason.SHUTDOWN) -> None:
         """Stop every actor in reverse order of start, each within its own deadline. Does nothing the second time.
@@ -118,6 +138,8 @@ class ActorSystem:
         self._end(end)
 
     def _end(self, end: Exit) -> None:
+        if self._failure is not None and end.reason is not StopReason.FATAL:
+            end = Exit(StopReason.CRASHED, self._failure)
         self._root.bury(end)
         if not self._over.done():
             self._over.set_result(end)

@@ -57,7 +57,13 @@ class OwnedTasks:
     async def _guarded(self, coro: Coroutine[Any, Any, T]) -> T:
         try:
             return await coro
-        except (asyncio.CancelledError, GeneratorExit):
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if not (self._closed or (task is not None and task.cancelling())):
+                # Nobody cancelled this task: it awaited something that was cancelled, and would be gone without a word.
+                self._on_crash(error)
+            raise
+        except GeneratorExit:
             raise
         except Exception as error:
             self._on_crash(error)

@@ -2,7 +2,7 @@
 -- ARGV  session epoch:digits op client request_id effect ticket share drift tool effect_class mode again max_attempts max_deaths keep keep_result about asked key own boundary expect auth window_ms:int body
 -- REPLY granted known conflict drift corrupt lost epoch
 -- WRITES row args result ready unknown held meta states counters events share ticket aliases
--- INCLUDE prelude keys record identity
+-- INCLUDE prelude keys line record identity
 local barred = barred_word(session, epoch)
 if barred then return {barred} end
 
@@ -15,12 +15,13 @@ end
 
 local function view(word)
   local reply = {word, digits(now_ms), r.id, HELD[r.state] and standing_of(r.session) or 'nobody'}
-  local more = redis.call('HMGET', row_key(r.id), 'key', 'ended', 'ref', 'error', 'asked', 'unknown_ms', 'asks')
+  local more = redis.call('HMGET', row_key(r.id), 'key', 'ended', 'ref', 'error', 'asked', 'unknown_ms', 'asks', 'cancel')
   for _, value in ipairs({r.state, r.fence, digits(r.n), r.class, r.mode, r.boundary, digits(r.attempts), digits(r.deaths),
     digits(r.max_deaths), r.again or '', r.doubt or '', r.first or '', r.effect, r.session or ''}) do
     reply[#reply + 1] = value
   end
   for at = 1, 7 do reply[#reply + 1] = more[at] or '' end
+  reply[#reply + 1] = more[8] and '1' or ''
   return reply
 end
 
@@ -49,7 +50,8 @@ local function by_key()
 end
 
 local function may_run()
-  if digits(r.n) ~= expect then return false end
+  -- Whoever asked for the cancel was told that it does not run again.
+  if digits(r.n) ~= expect or r.cancel then return false end
   if r.state == 'failed' then return CLASS[strict.class] < CLASS.non_idempotent_mutate end
   if r.state ~= 'ready' and r.state ~= 'unknown' then return false end
   if r.state == 'ready' and (r.doubt ~= '1' or strict.class == 'read') then return true end

@@ -2,7 +2,7 @@
 -- ARGV  session epoch:digits op request_id fence:digits allowed decision boundary
 -- REPLY decided denied before stale lost epoch missing corrupt
 -- WRITES row args result unknown held meta states counters events share ticket aliases
--- INCLUDE prelude keys record
+-- INCLUDE prelude keys line record
 local barred = barred_word(session, epoch)
 if barred then return {barred} end
 local r, why = read_named(request_id)

@@ -2,7 +2,7 @@
 -- ARGV  request_id expect:digits error
 -- REPLY unknown changed missing corrupt
 -- WRITES row result unknown tools meta states counters events
--- INCLUDE prelude keys record
+-- INCLUDE prelude keys line record
 local r, why = read_named(request_id)
 if not r then return {why} end
 -- Sent again after a lost reply, it is there already.

@@ -3,7 +3,7 @@
 -- EACH  known: tool
 -- REPLY ok
 -- WRITES unknown
--- INCLUDE prelude keys record
+-- INCLUDE prelude keys line record
 local reply = {'ok', digits(now_ms)}
 local left = page
 for tool in each(known) do

@@ -2,7 +2,7 @@
 -- ARGV  session page:int
 -- REPLY alive more expired gone
 -- WRITES row args result ready unknown held session sessions meta states counters events
--- INCLUDE prelude keys record
+-- INCLUDE prelude keys line record
 local deadline = redis.call('ZSCORE', sessions_key(), session)
 if not deadline then return {'gone', 0} end
 local mine = redis.call('HMGET', session_key(session), 'dead', 'epoch', 'ended')

@@ -2,7 +2,7 @@
 -- ARGV  request_id
 -- REPLY taken held grace free missing corrupt
 -- WRITES row args result ready unknown held tools meta states counters events share ticket aliases
--- INCLUDE prelude keys record
+-- INCLUDE prelude keys line record
 local r, why = read_named(request_id)
 if not r then return {why} end
 if not HELD[r.state] then return {'free'} end

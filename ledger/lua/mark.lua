@@ -3,7 +3,7 @@
 -- EACH  item: id fence:digits boundary ref
 -- REPLY ok lost epoch marked stale missing corrupt
 -- WRITES row meta states counters events
--- INCLUDE prelude keys record
+-- INCLUDE prelude keys line record
 local barred = barred_word(session, epoch)
 if barred then return {barred} end
 

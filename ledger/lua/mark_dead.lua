@@ -2,7 +2,7 @@
 -- ARGV  op request_id by reason presumed_ms:int override
 -- REPLY declared alive over nobody terminal missing corrupt
 -- WRITES row args result ready unknown held session tools meta states counters events share ticket aliases
--- INCLUDE prelude keys record past
+-- INCLUDE prelude keys line record past
 local r, why = read_named(request_id)
 if not r then return {why, '', ''} end
 local last = redis.call('HMGET', row_key(r.id), 'dead_op', 'ended', 'unknown_ms')

@@ -2,7 +2,7 @@
 -- ARGV  op request_id expect:digits verified by reason presumed_ms:int override body
 -- REPLY released already held lapsed alive open terminal changed missing corrupt
 -- WRITES row args result ready unknown meta states counters events share ticket aliases
--- INCLUDE prelude keys record rerun past
+-- INCLUDE prelude keys line record rerun past
 local r, why = read_named(request_id)
 if not r then return {why, ''} end
 local last = redis.call('HMGET', row_key(r.id), 'release_op', 'resolution', 'resolved_fence', 'ended', 'unknown_ms')

@@ -2,7 +2,7 @@
 -- ARGV  request_id effect effect_class mode keep:digits keep_result:digits
 -- REPLY repaired whole missing hopeless
 -- WRITES row args result ready unknown held tools meta states counters events share ticket aliases
--- INCLUDE prelude keys record
+-- INCLUDE prelude keys line record
 local r, why, canonical = read(request_id)
 if why == 'alias' then
   request_id = canonical
@@ -53,6 +53,12 @@ number('fails', '0')
 number('deaths', '0')
 number('max_attempts', '1')
 number('max_deaths', '1')
+fill('timeouts', tonumber(row.timeouts or '0'), '0')
+fill('max_timeouts', tonumber(row.max_timeouts or '1'), '1')
+fill('line', not row.line or parts_of(row.line), 'default:2:' .. row.tool .. ':')
+for _, field in ipairs({'start_by', 'deadline'}) do
+  if not tonumber(redis.call('HGET', row_key(request_id), field) or '0') then fill(field, false, '1') end
+end
 -- A first dispatch at the beginning of time leaves no window of any key open.
 fill('first', tonumber(row.first or '0'), '0')
 local orphan = HELD[row.state] and (row.session or '') == ''

@@ -1,9 +1,9 @@
 -- Record intended effects and queue them; the same effect joins, another effect under the same id is refused.
 -- ARGV  op client
--- EACH  job: id effect ticket share drift tool effect_class mode again max_attempts max_deaths delay_ms keep keep_result about asked key body
--- REPLY ok epoch created joined conflict drift corrupt
--- WRITES row args ready delayed meta states counters events share ticket aliases
--- INCLUDE prelude keys record identity
+-- EACH  job: id effect ticket share drift tool effect_class mode again max_attempts max_deaths max_timeouts line limits facets start_by deadline run due keep keep_result about asked key body
+-- REPLY ok epoch created joined conflict drift corrupt late
+-- WRITES row args delayed expiring line rota waiting queues meta states counters events share ticket aliases
+-- INCLUDE prelude keys line record identity
 local epoch = redis.call('HGET', meta_key(), 'epoch')
 if not epoch then return {'epoch'} end
 
@@ -24,30 +24,41 @@ local function join(id, effect, ticket, share, drift, body)
     redis.call('HSET', row_key(r.id), 'queued', '1')
     -- A worker reads arguments from here; what runs in process need not have left any that it can read.
     redis.call('SET', args_key(r.id), body, 'NX')
-    if r.state == 'ready' then
-      redis.call('RPUSH', ready_key(r.tool), r.id)
-      bell_rings = true
-    end
+    if r.state == 'ready' then stand(r) end
   end
   await(r, client)
   count('joined')
   return 'joined', r
 end
 
+-- An instant is the server's: `+n` is so many milliseconds from now, `n` an absolute one, nothing is none.
+local function instant(text)
+  if text == '' then return nil end
+  if string.sub(text, 1, 1) == '+' then return now_ms + tonumber(string.sub(text, 2)) end
+  return tonumber(text)
+end
+
 local reply = {'ok'}
-local queued = {}
-for id, effect, ticket, share, drift, tool, effect_class, mode, again, max_attempts, max_deaths, delay_ms, keep,
-  keep_result, about, asked, key, body in each(job) do
+for id, effect, ticket, share, drift, tool, effect_class, mode, again, max_attempts, max_deaths, max_timeouts, line, limits,
+  facets, start_by, deadline, run, due, keep, keep_result, about, asked, key, body in each(job) do
   local word, r = join(id, effect, ticket, share, drift, body)
-  if word == 'missing' then
+  local due_ms, start_by_ms, deadline_ms = instant(due), instant(start_by), instant(deadline)
+  local ends_ms = math.min(start_by_ms or math.huge, deadline_ms or math.huge)
+  if word == 'missing' and ends_ms <= math.max(now_ms, due_ms or 0) then
+    word = 'late'
+  elseif word == 'missing' then
     word = 'created'
-    r = {id = id, n = 0, fence = '0', keep = keep, waiters = client, effect = effect}
+    r = {
+      id = id, n = 0, fence = '0', keep = keep, waiters = client, effect = effect, tool = tool, line = line, attempts = 0,
+      limits = limits ~= '' and limits or nil, deadline = deadline_ms and digits(deadline_ms),
+      start_by = start_by_ms and digits(start_by_ms),
+    }
     redis.call('SET', args_key(id), body)
-    local later = tonumber(delay_ms) > 0
+    local later = due_ms and due_ms > now_ms
     local changes = {
       effect = effect, tool = tool, class = effect_class, mode = mode, fence = '0', boundary = 'not_crossed', session = '',
       attempts = '0', fails = '0', deaths = '0', max_attempts = max_attempts, max_deaths = max_deaths,
-      keep = keep, keep_result = keep_result, op = op, created_ms = digits(now_ms),
+      max_timeouts = max_timeouts, line = line, keep = keep, keep_result = keep_result, op = op, created_ms = digits(now_ms),
     }
     -- What is empty or no takes no room.
     if client ~= '' then changes.waiters = client end
@@ -55,22 +66,20 @@ for id, effect, ticket, share, drift, tool, effect_class, mode, again, max_attem
     if asked == '1' then changes.asked = asked end
     if again == '0' then changes.again = again end
     if key ~= '' then changes.key = key end
+    if facets ~= '' then changes.facets = facets end
+    if run ~= '' then changes.run = run end
+    changes.limits, changes.start_by, changes.deadline = r.limits, r.start_by, r.deadline
+    if changes.limits or changes.start_by or changes.deadline or changes.run then changes.more = '1' end
     name(r, ticket, share, changes)
     move(r, later and 'delayed' or 'ready', 'submit', changes)
     count('submitted')
-    if later then
-      redis.call('ZADD', delayed_key(), digits(now_ms + tonumber(delay_ms)), id)
-    else
-      queued[tool] = queued[tool] or {}
-      table.insert(queued[tool], id)
-      bell_rings = true
-    end
+    if later then redis.call('ZADD', delayed_key(), digits(due_ms), id) else stand(r) end
+    if ends_ms < math.huge then redis.call('ZADD', expiring_key(), digits(ends_ms), id) end
   end
   seen[id] = true
   reply[#reply + 1] = word
   reply[#reply + 1] = r and r.id or id
   reply[#reply + 1] = r and r.state or ''
 end
-for tool, ids in pairs(queued) do redis.call('RPUSH', ready_key(tool), unpack(ids)) end
 flush()
 return reply

@@ -1,14 +1,17 @@
 -- One turn of a worker: settle what ended, then claim up to the free slots, in one step.
--- ARGV  session epoch:digits lane op slots:int
+-- ARGV  session epoch:digits lane op slots:int solo:int
 -- EACH  ended: id fence:digits verb error delay_ms:int over boundary ref body
--- EACH  known: tool effect_class mode again
+-- EACH  known: tool effect_class mode again alone
+-- EACH  queue: name share:int most:int
 -- REPLY ok lost epoch settled late stale missing corrupt
--- WRITES row args result ready delayed unknown held session meta states counters events
--- INCLUDE prelude keys record settle
+-- WRITES row args result delayed expiring line rota waiting aging gate gates full running rate asked unknown held session meta states counters events
+-- INCLUDE prelude keys line record settle pick
 
 -- This very turn has claimed and its reply was lost: what it settled and granted is told again, and nothing is done.
 local last = redis.call('HMGET', session_key(session), 'op' .. lane, 'got' .. lane, 'said' .. lane)
 local again = last[1] == op
+
+local wait = 0
 
 -- ── check: nothing is written up to here ──
 local verdicts, moving, leaving = {}, {}, {}
@@ -33,6 +36,8 @@ end
 
 if again then
   for said in string.gmatch(last[3] or '', '%a+') do verdicts[#verdicts + 1] = said end
+  local waited, kept = string.match(last[3] or '', '(%d+) (%d)$')
+  wait, held_back = tonumber(waited or '0'), kept == '1'
 else
   judge_all()
 end
@@ -55,8 +60,11 @@ for _, m in ipairs(moving) do
   end
 end
 
-local reply = {word, digits(now_ms), #verdicts}
-for _, verdict in ipairs(verdicts) do reply[#reply + 1] = verdict end
+-- What was settled may make room for what this turn claims.
+flush_wakes()
+flush_lines()
+
+local granted = {}
 
 -- ── claim ──
 local function grant(r, fence)
@@ -77,8 +85,10 @@ end
 -- What is sent as the provider's key is on the row where a parameter carries it; a read sends none.
 local function tell(r, body)
   local key = r.class ~= 'read' and redis.call('HGET', row_key(r.id), 'key') or ''
-  for _, value in ipairs({r.id, r.fence, digits(r.attempts), r.tool, r.class, r.mode, r.effect, r.first or '', key, body or ''}) do
-    reply[#reply + 1] = value
+  local left_ms = r.deadline and digits(tonumber(r.deadline) - now_ms) or ''
+  for _, value in ipairs({r.id, r.fence, digits(r.attempts), r.tool, parts_of(r.line), r.class, r.mode, r.effect, r.first or '',
+    key, left_ms, r.run or '', body or ''}) do
+    granted[#granted + 1] = value
   end
 end
 
@@ -103,36 +113,91 @@ local function tighten(r, effect_class, mode, again)
   return false
 end
 
--- Lua unpacks a few thousand values at most, and a turn should be short.
-local MOST = 1000
+local taken, aside = {}, 0
 
--- Ids of rows that left `ready` some other way are dropped here; the bound keeps a turn short whatever lies in a list.
+-- Whether a row that was taken out of its line is granted. If not, it has left `ready`, or it waits under a gate.
+local function accept(id, order, tool)
+  local r, why = read(id)
+  if not r then
+    if why == 'corrupt' then count('corrupt') end
+    return false
+  end
+  if r.state ~= 'ready' or r.tool ~= tool.name then return false end
+  r.popped = true
+  if r.deadline and tonumber(r.deadline) <= now_ms or r.cancel then
+    stop(r, r.cancel and 'cancelled' or 'deadline', {})
+    return false
+  end
+  if r.start_by and r.attempts == 0 and tonumber(r.start_by) <= now_ms then
+    finish(r, 'cancelled', 'expired', '', {error = 'Expired'})
+    return false
+  end
+  local limits = limits_of(r)
+  local gate, look_ms = gate_of(r, limits, order)
+  if gate then
+    put_aside(r, order, gate, look_ms, limits)
+    aside = aside + 1
+    return false
+  end
+  if not tighten(r, tool.class, tool.mode, tool.again) then return false end
+  for _, limit in ipairs(limits) do
+    if limit.cost_ms then spend(limit.key, limit.cost_ms) end
+  end
+  -- Held from here on, also for the limits of those that are looked at after it.
+  occupy(r)
+  taken[#taken + 1] = r
+  return true
+end
+
+-- When the first of an index is due; never, if it has none.
+local function due_at(index)
+  return tonumber(redis.call('ZRANGE', index, 0, 0, 'WITHSCORES')[2] or math.huge)
+end
+
+-- Rows and gates whose time has come are claimed by this very turn, without waiting for a sweep.
+local function take_due()
+  if due_at(delayed_key()) > now_ms and due_at(gates_key()) > now_ms then return end
+  for _, id in ipairs(redis.call('ZRANGEBYSCORE', delayed_key(), '-inf', now_ms, 'LIMIT', 0, 32)) do
+    redis.call('ZREM', delayed_key(), id)
+    local r = read(id)
+    if r and r.state == 'delayed' then make_ready(r, 'due') end
+  end
+  open_gates()
+  flush_lines()
+end
+
+-- In two rounds: first each queue its share, in the caller's order, then whoever has more.
 local function take()
-  local taken, seen, left = {}, {}, math.min(slots, MOST)
-  for tool, effect_class, mode, again in each(known) do
-    for _ = 1, 4 do
-      local ids = left > 0 and redis.call('LPOP', ready_key(tool), left)
-      if not ids or #ids == 0 then break end
-      for _, id in ipairs(ids) do
-        local r, why = read(id)
-        if r and r.state == 'ready' and r.tool == tool and not seen[id] then
-          seen[id] = true
-          if tighten(r, effect_class, mode, again) then
-            taken[#taken + 1] = r
-            left = left - 1
-          end
-        elseif why == 'corrupt' then
-          count('corrupt')
-        end
+  local tools, room, got = {}, {['0'] = math.min(slots, MOST), ['1'] = solo}, {}
+  looks = 2 * (slots + solo) + 32
+  for name, effect_class, mode, again, alone in each(known) do
+    tools[#tools + 1] = {name = name, class = effect_class, mode = mode, again = again, solo = alone}
+  end
+  learn_orders()
+  take_due()
+  for round = 1, 2 do
+    for name, share, most in each(queue) do
+      local left = math.min(round == 1 and tonumber(share) or math.huge, tonumber(most)) - (got[name] or 0)
+      if left > 0 and looks > 0 and room['0'] + room['1'] > 0 then
+        got[name] = (got[name] or 0) + take_queue(name, tools, room, left, accept)
       end
     end
-    if left == 0 then break end
   end
-  return taken
+  flush_wakes()
+  return room
+end
+
+-- After how long there may be more; 0: when somebody rings, or at the next poll.
+local function wait_ms(room)
+  if room['0'] + room['1'] == 0 then return 0 end
+  if aside > 0 or looks <= 0 then return 1 end
+  local soonest = math.min(due_at(delayed_key()), due_at(gates_key()))
+  return soonest < math.huge and math.max(1, soonest - now_ms) or 0
 end
 
 local function claim()
-  local taken = take()
+  wait = wait_ms(take())
+  held_back = held_back or aside > 0
   if #taken == 0 then return end
   local fence = redis.call('HINCRBY', meta_key(), 'fence', #taken) - #taken
   local holding, bodies, got = {}, {}, {}
@@ -145,7 +210,7 @@ local function claim()
   end
   redis.call('HSET', held_key(session), unpack(holding))
   redis.call('HSET', session_key(session), 'op' .. lane, op, 'got' .. lane, table.concat(got, '\n'),
-    'said' .. lane, table.concat(verdicts, ' '))
+    'said' .. lane, table.concat(verdicts, ' ') .. ' ' .. digits(wait) .. ' ' .. (held_back and '1' or '0'))
   count('claimed', #taken)
   bodies = redis.call('MGET', unpack(bodies))
   for at, r in ipairs(taken) do tell(r, bodies[at]) end
@@ -153,8 +218,15 @@ end
 
 if word == 'ok' and again then
   tell_again(last[2])
-elseif word == 'ok' and slots > 0 then
+elseif word == 'ok' and slots + solo > 0 then
   claim()
 end
 flush()
+
+-- What the holder is asked to cancel is told with every turn until it has ended.
+local asked = redis.call('HGETALL', asked_key(session))
+local reply = {word, digits(now_ms), digits(wait), held_back and 1 or 0, #verdicts, #asked / 2}
+for _, part in ipairs({verdicts, asked, granted}) do
+  for _, value in ipairs(part) do reply[#reply + 1] = value end
+end
 return reply

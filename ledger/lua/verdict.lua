@@ -2,7 +2,7 @@
 -- ARGV  request_id fence:digits said by evidence asks next_ms:int window_ms:int body
 -- REPLY settled refused missing corrupt window
 -- WRITES row args result ready unknown meta states counters events
--- INCLUDE prelude keys record rerun
+-- INCLUDE prelude keys line record rerun
 local r, why = read(request_id)
 if not r then return {why, ''} end
 -- The verdict that was recorded and whose reply was lost finds itself in the row.
@@ -17,8 +17,9 @@ local resend = said == 'resend'
 local age_ms = r.first and now_ms - tonumber(r.first)
 local young = age_ms and age_ms >= 0 and age_ms < window_ms
 -- What nobody queued would wait, ready and in doubt, for a caller who may never come: that one asks for it by itself.
-if resend and not (r.class == 'keyed_mutate' and young and r.attempts < r.max_attempts and r.queued ~= '0'
-    and redis.call('HEXISTS', row_key(r.id), 'key') == 1) then
+-- And what was cancelled, or is past its deadline, is not sent again to find out.
+if resend and (stop_word(r) or not (r.class == 'keyed_mutate' and young and r.attempts < r.max_attempts and r.queued ~= '0'
+    and redis.call('HEXISTS', row_key(r.id), 'key') == 1)) then
   return {'window', r.state}
 end
 

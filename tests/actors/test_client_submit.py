@@ -95,7 +95,7 @@ async def test_two_equal_calls_in_one_batch_are_one_job(url: str, namespace: str
     async with connect(url, namespace=namespace) as client:
         jobs = await asyncio.gather(*[client.submit(look_up.bind("A"), request_id="same") for _ in range(5)])
         assert [job.created for job in jobs] == [True, False, False, False, False]
-        assert await client.store.calls.read("LLEN", client.store.keys.ready("look_up")) == 1
+        assert await client.store.calls.read("ZCARD", client.store.keys.line("default:2:look_up:")) == 1
 
 
 async def test_many_are_submitted_and_the_errors_are_entries(url: str, namespace: str) -> None:

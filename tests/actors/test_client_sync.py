@@ -50,7 +50,7 @@ def test_plain_code_submits_waits_and_reads(client: SyncClient, url: str, namesp
         job.result(0)
     asyncio.run(complete_all(url, namespace, 1))
     assert job.result(30) == "x"
-    assert client.call("look_up", {"order": "A"}, request_id="x", timeout_s=30) == "x"
+    assert client.call("look_up", {"order": "A"}, request_id="x", wait_s=30) == "x"
     assert client.job("x").record().state is State.COMPLETED
 
 

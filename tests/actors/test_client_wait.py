@@ -65,14 +65,14 @@ async def test_nothing_as_a_result_is_a_result(client: Client, worker: Holder) -
 
 
 async def test_who_joins_gets_the_same_result_while_it_runs_and_later(client: Client, worker: Holder) -> None:
-    calls = [client.call(charge.bind("A"), request_id="x", timeout_s=30) for _ in range(5)]
+    calls = [client.call(charge.bind("A"), request_id="x", wait_s=30) for _ in range(5)]
     waiting = [asyncio.create_task(call) for call in calls]
     while not (grants := await worker.claim()):
         await asyncio.wait(waiting, timeout=0)
     assert len(grants) == 1
     await worker.complete(grants[0], 7)
     assert await asyncio.gather(*waiting) == [7] * 5
-    assert await client.call(charge.bind("A"), request_id="x", timeout_s=0) == 7
+    assert await client.call(charge.bind("A"), request_id="x", wait_s=0) == 7
     assert await worker.claim() == []
 
 

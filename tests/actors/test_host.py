@@ -1,107 +1,139 @@
-"""The actor of a tool host, with a real process under it: what cannot be sent to it."""
+"""The actor of a tool host, with a real process under it: what cannot be sent to it, and how it tells of ends."""
 
 from __future__ import annotations
 
-import asyncio
+import logging
+import os
 import random
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
-from functools import partial
-from typing import cast
+import signal
+from pathlib import Path
 
-from kit.hosting import soon
-from mycelium.actors.attempt import Attempt
-from mycelium.actors.host import Host
+import msgspec
+import pytest
+from actors.hosts.test_host_isolation import gate_in
+
+from kit.host_stage import HostStage, attempt_of, hosts_on_stage
+from kit.hosting import TOOLS, soon
 from mycelium.actors.hosts.frames import FRAME_LIMIT_BYTES, Outcome
-from mycelium.actors.messages import AskAdapter, HostReady, Ran, Start
-from mycelium.actors.runtime import Actor, ActorSystem, ChildSpec, supervise
-from mycelium.actors.settings import WorkerSettings
+from mycelium.actors.messages import (
+    AskAdapter,
+    CancelRun,
+    Died,
+    HostAnswers,
+    HostBusy,
+    HostGone,
+    HostReady,
+    NotTaken,
+    Progressed,
+    Ran,
+)
 from mycelium.actors.settling import settlement_of
-from mycelium.leases.session import Session
-from mycelium.leases.store import Store, open_store
-from mycelium.ledger.binding import Binding
-from mycelium.ledger.states import Boundary, BoundaryMode, EffectClass, Settle
-from mycelium.ledger.turn import Grant
+from mycelium.ledger.states import Boundary, EffectClass, Settle
 from mycelium.ledger.verdict import Doubt
 from mycelium.reconcilers.verdict import VerdictWord
 
 HUGE = b'{"order":"' + b"x" * FRAME_LIMIT_BYTES + b'"}'
+AIRLINE = "mycelium.examples.airline.tools"
 
 
-class Collector(Actor[object]):
-    """In the place of an actor that the host talks to."""
-
-    def __init__(self, heard: asyncio.Queue[object]) -> None:
-        self._heard = heard
-
-    async def receive(self, message: object) -> object:
-        self._heard.put_nowait(message)
-        return None
-
-
-class Trusted:
-    """In the place of a session."""
-
-    trusted_until_s = float("inf")
-
-    def trusted(self) -> bool:
-        return True
-
-
-def attempt_with(args: bytes, fence: str) -> Attempt:
-    grant = Grant("r", fence, 1, "look_up", EffectClass.READ, BoundaryMode.NONE, "e", 0, "", args)
-    binding = Binding(effect_class=EffectClass.READ, boundary_mode=BoundaryMode.NONE)
-    return Attempt(grant, binding, cast("Session", Trusted()), host="host-1")
-
-
-def tree(store: Store, turns: asyncio.Queue[object]) -> ChildSpec:
-    """One host with one slot, where its names are those of a worker's tree."""
-    settings = WorkerSettings(app="mycelium.examples.airline.tools", url=store.url, hosts=1, slots=1)
-    rest: asyncio.Queue[object] = asyncio.Queue()
-    control = supervise(
-        "control",
-        [
-            ChildSpec("turns", partial(Collector, turns)),
-            ChildSpec("host-1", partial(Host, store, settings, random.Random(7)), start_within_s=60.0),
-        ],
-    )
-    return supervise("worker", [ChildSpec("reconciler", partial(Collector, rest)), control])
-
-
-@asynccontextmanager
-async def hosted(url: str, namespace: str) -> AsyncGenerator[tuple[ActorSystem, asyncio.Queue[object]], None]:
-    """A started host, and what it tells the turns."""
-    turns: asyncio.Queue[object] = asyncio.Queue()
-    store = await open_store(url, namespace=namespace)
-    try:
-        async with ActorSystem(tree(store, turns)) as system:
-            assert isinstance(await soon(turns.get()), HostReady)
-            yield system, turns
-    finally:
-        await store.aclose()
+@pytest.fixture(autouse=True)
+def _tools_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(TOOLS), *filter(None, [os.environ.get("PYTHONPATH")])]))
 
 
 async def test_arguments_above_the_frame_limit_fail_and_the_slot_is_free_again(url: str, namespace: str) -> None:
-    async with hosted(url, namespace) as (system, turns):
-        host = system.find("/worker/control/host-1")
-        huge, small = attempt_with(HUGE, "1"), attempt_with(b'{"order":"o"}', "2")
-        host.tell(Start(huge))
-        host.tell(Start(small))
-        told, next_one = await soon(turns.get()), await soon(turns.get())
-    assert isinstance(told, Ran)
-    assert told.attempt is huge
+    async with hosts_on_stage(url, namespace, app=AIRLINE, slots=1) as stage:
+        await stage.hear(HostReady)
+        huge = stage.start(attempt_of("look_up", "1", args=HUGE))
+        small = stage.start(attempt_of("look_up", "2", args={"order": "o"}))
+        told, next_one = await stage.hear(Ran), await stage.hear(Ran)
+    assert (told.attempt, next_one.attempt) == (huge, small)
     assert (told.done.outcome, told.done.boundary) == (Outcome.NOT_EXECUTED, Boundary.NOT_CROSSED)
     settlement = settlement_of(huge, told.done, random.Random(7))
     assert (settlement.verb, settlement.error) == (Settle.FAILED, "PayloadTooLarge")
-    assert isinstance(next_one, Ran)
-    assert next_one.attempt is small
 
 
 async def test_a_question_above_the_frame_limit_stays_unknown(url: str, namespace: str) -> None:
-    async with hosted(url, namespace) as (system, turns):
+    async with hosts_on_stage(url, namespace, app=AIRLINE) as stage:
+        await stage.hear(HostReady)
         doubt = Doubt("r", "1", "look_up", EffectClass.READ, "e", 1, "", 1000, True, 0, 1000, "", HUGE)
         question = AskAdapter(doubt, 5.0)
-        system.find("/worker/control/host-1").tell(question)
+        stage.tell("host-1", question)
         verdict = await soon(question.answer)
-        assert turns.empty()  # the host has not gone
+        assert stage.turns.empty()  # the host has not gone
     assert verdict.word is VerdictWord.UNKNOWN
+
+
+async def test_a_run_that_is_past_its_time_is_told_apart_from_those_that_its_host_took_with_it(
+    url: str, namespace: str
+) -> None:
+    async with hosts_on_stage(url, namespace, overdue_s=0.1) as stage:
+        await stage.hear(HostReady)
+        late = stage.start(attempt_of("hang_in_thread", "1", timeout_s=0.1))
+        beside = stage.start(attempt_of("hang", "2"))
+        await stage.hear(HostGone)
+        ran, died = await stage.hear(Ran), await stage.hear(Died)
+        await stage.hear(HostReady)
+    assert (ran.attempt, ran.done.outcome, ran.done.over, ran.done.fence) == (late, Outcome.TIMEOUT, True, "1")
+    assert (died.attempt, died.why) == (beside, "HostOverdue")
+
+
+async def test_the_death_of_a_process_is_told_in_its_turn_and_another_is_started(url: str, namespace: str) -> None:
+    async with hosts_on_stage(url, namespace) as stage:
+        await stage.hear(HostReady)
+        held = stage.start(attempt_of("hang", "1"))
+        os.kill(await pid_in(stage), signal.SIGKILL)
+        await stage.hear(HostGone)
+        died = await stage.hear(Died)
+        ready = await stage.hear(HostReady)
+        vitals = await stage.vitals("host-1")
+    assert (died.attempt, died.why, ready.slots) == (held, "HostCrashed", 3)
+    assert (vitals.starts, vitals.ends, vitals.running) == (2, {"crashed": 1}, 0)
+
+
+async def pid_in(stage: HostStage, host: str = "host-1", tool: str = "pid") -> int:
+    """Ask a tool in which process it runs."""
+    stage.start(attempt_of(tool, "99", host=host))
+    ran = await stage.hear(Ran)
+    return msgspec.json.decode(ran.done.body, type=int)
+
+
+async def test_a_busy_host_gets_nothing_and_its_silence_is_told(
+    url: str, namespace: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING)
+    gate = gate_in(tmp_path)
+    async with hosts_on_stage(url, namespace) as stage:
+        await stage.hear(HostReady)
+        blocking = stage.start(attempt_of("block_the_loop", "1", args={"gate": str(gate)}))
+        assert (await stage.hear(HostBusy)).host == "host-1"
+        assert (await stage.vitals("host-1")).lag_s > 0
+        refused = stage.start(attempt_of("hang", "2"))
+        assert (await stage.hear(NotTaken)).attempt is refused
+        gate.unlink()
+        told = [await soon(stage.turns.get()) for _ in range(2)]
+        assert {type(each) for each in told} == {HostAnswers, Ran}
+        assert [each.attempt for each in told if isinstance(each, Ran)] == [blocking]
+    lines = [record.getMessage() for record in caplog.records if record.name == "mycelium.actors.host"]
+    assert ["it runs block_the_loop" in line for line in lines] == [True, False]
+    assert str(gate) not in "".join(lines)
+
+
+async def test_progress_is_told_to_whoever_keeps_it(url: str, namespace: str) -> None:
+    async with hosts_on_stage(url, namespace) as stage:
+        await stage.hear(HostReady)
+        counting = stage.start(attempt_of("count_up", "1", args={"to": 1, "note": "half"}))
+        await stage.hear(Ran)
+        assert await soon(stage.progress.get()) == Progressed(counting, 1.0, 1.0, "half")
+
+
+async def test_a_thread_that_is_cancelled_is_told_when_it_ends(url: str, namespace: str, tmp_path: Path) -> None:
+    gate = gate_in(tmp_path)
+    async with hosts_on_stage(url, namespace) as stage:
+        await stage.hear(HostReady)
+        held = stage.start(attempt_of("wait_in_thread", "1", args={"gate": str(gate)}))
+        stage.tell("host-1", CancelRun(held))
+        await pid_in(stage)
+        assert stage.turns.empty()
+        gate.unlink()
+        assert (await stage.hear(Ran)).attempt is held

@@ -21,7 +21,7 @@ WRITES = [effect_class for effect_class in EffectClass if effect_class not in RE
 
 def attempt_of(effect_class: EffectClass, boundary: Boundary) -> Attempt:
     mode = BoundaryMode.NONE if effect_class is EffectClass.READ else BoundaryMode.EXPLICIT
-    grant = Grant("r", "7", 1, "t", effect_class, mode, "e", 0, "", b"{}")
+    grant = Grant("r", "7", 1, "t", "default", effect_class, mode, "e", 0, None, "", "", b"{}")
     binding = Binding(effect_class=effect_class, boundary_mode=mode)
     return Attempt(grant, binding, cast("Session", None), boundary=boundary)
 
@@ -42,7 +42,7 @@ def test_a_result_completes_and_a_proof_of_non_execution_fails(effect_class: Eff
 @pytest.mark.parametrize("boundary", list(Boundary))
 def test_what_may_run_again_is_retried_or_given_back(effect_class: EffectClass, boundary: Boundary) -> None:
     assert verb_of(effect_class, boundary, Outcome.FAILED, boundary) is Settle.RETRY
-    assert verb_of(effect_class, boundary, Outcome.TIMEOUT, boundary) is Settle.RETRY
+    assert verb_of(effect_class, boundary, Outcome.TIMEOUT, boundary) is Settle.TIMED_OUT
     assert verb_of(effect_class, boundary, Outcome.CANCELLED, boundary) is Settle.RELEASED
 
 
@@ -70,7 +70,7 @@ def test_a_write_past_its_mark_is_unknown_whatever_the_error_looks_like(
 @pytest.mark.parametrize("effect_class", WRITES)
 def test_a_write_before_its_mark_fails_and_its_timeout_is_no_failure(effect_class: EffectClass) -> None:
     assert verb_of(effect_class, NOT, Outcome.FAILED, NOT) is Settle.FAILED
-    assert verb_of(effect_class, NOT, Outcome.TIMEOUT, NOT) is Settle.RETRY
+    assert verb_of(effect_class, NOT, Outcome.TIMEOUT, NOT) is Settle.TIMED_OUT
     assert verb_of(effect_class, NOT, Outcome.CANCELLED, NOT) is Settle.RELEASED
 
 

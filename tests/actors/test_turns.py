@@ -7,7 +7,7 @@ from typing import cast
 import pytest
 
 from mycelium.actors.attempt import Attempt
-from mycelium.actors.turns import window_over
+from mycelium.actors.holding import window_over
 from mycelium.leases.session import Session
 from mycelium.ledger.binding import Binding
 from mycelium.ledger.states import BoundaryMode, EffectClass
@@ -31,7 +31,7 @@ KEYED, ONCE = EffectClass.KEYED_MUTATE, EffectClass.NON_IDEMPOTENT_MUTATE
 def test_only_a_key_of_known_age_inside_its_window_is_sent_again(
     effect_class: EffectClass, age_ms: int, *, over: bool
 ) -> None:
-    grant = Grant("r", "7", 2, "t", effect_class, BoundaryMode.AUTOMATIC, "e", age_ms, "", b"{}")
+    grant = Grant("r", "7", 2, "t", "default", effect_class, BoundaryMode.AUTOMATIC, "e", age_ms, None, "", "", b"{}")
     keyed = {"key_param": "key", "key_window_s": 60.0} if effect_class is KEYED else {}
     binding = Binding(effect_class=effect_class, timeout_s=10.0, **keyed)  # type: ignore[arg-type]
     assert window_over(Attempt(grant, binding, cast("Session", None))) is over

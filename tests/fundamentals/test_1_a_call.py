@@ -46,4 +46,4 @@ async def test_a_read_needs_no_mark(client: mycelium.Client) -> None:
 
 def test_plain_code_asks_the_same_way(url: str, namespace: str) -> None:
     with mycelium.connect_sync(url, namespace=namespace) as client:
-        assert client.call(bakery.price.bind("rye"), request_id="ask-2", timeout_s=20) == 3
+        assert client.call(bakery.price.bind("rye"), request_id="ask-2", wait_s=20) == 3

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.usefixtures("worker")
 
 async def test_a_proof_that_nothing_happened_is_a_failure(client: mycelium.Client, shop: Shop) -> None:
     with pytest.raises(mycelium.JobFailedError) as failed:
-        await client.call(bakery.sell_what_is_out.bind("rye"), request_id="sale-1", timeout_s=20)
+        await client.call(bakery.sell_what_is_out.bind("rye"), request_id="sale-1", wait_s=20)
     assert (failed.value.cause, failed.value.detail) == ("NotExecuted", "no rye left")
     assert shop.till == []
 
@@ -39,7 +39,7 @@ async def test_an_error_after_the_mark_is_unknown_and_is_not_run_again(client: m
 
 async def test_a_tool_that_marks_for_itself_fails_before_its_mark(client: mycelium.Client, shop: Shop) -> None:
     with pytest.raises(mycelium.JobFailedError):
-        await client.call(bakery.sell_carefully.bind("rye", break_at="before"), request_id="sale-1", timeout_s=20)
+        await client.call(bakery.sell_carefully.bind("rye", break_at="before"), request_id="sale-1", wait_s=20)
     assert shop.till == []
 
 

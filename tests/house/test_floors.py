@@ -6,7 +6,10 @@ from pathlib import Path
 
 from house.tree import import_graph
 
-FLOORS = ("leases", "ledger", "reconcilers", "guards", "actors", "", "integrations", "examples", "cli", "__main__")
+FLOORS = (
+    *("leases", "ledger", "reconcilers", "guards", "actors", "", "integrations"),
+    *("testing", "examples", "cli", "__main__"),
+)
 """From the ground up: a floor imports only what stands before it. "" is the face, the root `__init__.py`."""
 
 

@@ -15,7 +15,7 @@ from mycelium.ledger.binding import Binding
 from mycelium.ledger.mark import Mark, MarkReply, mark
 from mycelium.ledger.record import Failure
 from mycelium.ledger.states import Boundary, EffectClass, Settle, Settled
-from mycelium.ledger.turn import Grant, Settlement, TurnReport, take_turn
+from mycelium.ledger.turn import Grant, Known, Settlement, take_turn, TurnReport
 
 LAXEST = Binding(effect_class=EffectClass.READ)
 """A holder that declares nothing stricter than what was submitted."""
@@ -41,7 +41,7 @@ class Holder:
             op=uuid.uuid4().hex,
             slots=slots,
             ended=ended,
-            known=dict.fromkeys(self.known, LAXEST),
+            known=dict.fromkeys(self.known, Known(LAXEST)),
         )
 
     async def claim(self, slots: int = 100) -> list[Grant]:

@@ -12,8 +12,9 @@ from typing import TypeVar
 
 import msgspec
 
-from mycelium.actors.hosts.frames import Answer, Ask, Done, Mark, Pong, Run
-from mycelium.actors.hosts.host import HostExit, HostProcess, HostSettings
+from mycelium.actors.hosts.frames import Answer, Ask, Done, Mark, Pong, Progress, Run
+from mycelium.actors.hosts.host import HostProcess, HostSettings
+from mycelium.actors.hosts.listener import HostExit
 from mycelium.ledger.states import Boundary
 
 T = TypeVar("T")
@@ -40,6 +41,9 @@ class Control:
         self.marks: asyncio.Queue[Mark] = asyncio.Queue()
         self.answers: asyncio.Queue[Answer] = asyncio.Queue()
         self.pongs: asyncio.Queue[Pong] = asyncio.Queue()
+        self.progress: asyncio.Queue[Progress] = asyncio.Queue()
+        self.silences: asyncio.Queue[float] = asyncio.Queue()
+        """A 0 when the host becomes busy, then for how long it was."""
         self.exits: asyncio.Queue[HostExit] = asyncio.Queue()
 
     def on_done(self, done: Done) -> None:
@@ -57,6 +61,16 @@ class Control:
 
     def on_pong(self, pong: Pong) -> None:
         self.pongs.put_nowait(pong)
+
+    def on_progress(self, progress: Progress) -> None:
+        self.order.append(progress)
+        self.progress.put_nowait(progress)
+
+    def on_busy(self) -> None:
+        self.silences.put_nowait(0.0)
+
+    def on_answers(self, silent_s: float) -> None:
+        self.silences.put_nowait(silent_s)
 
     def on_exit(self, reason: HostExit) -> None:
         self.order.append(reason)

@@ -6,7 +6,7 @@ from kit.ledger import TTL_MS, Ledger
 from kit.script_cases import AUTO, case
 from mycelium.leases.epoch import found
 from mycelium.leases.scripts import Command
-from mycelium.leases.session import close_session, open_session, renew_session
+from mycelium.leases.session import close_session, describe_session, open_session, renew_session
 
 
 def _run_id(ledger: Ledger) -> str:
@@ -66,6 +66,17 @@ def _renew_session__lost(ledger: Ledger) -> Command:
 @case("leases", "epoch", refusal=True)
 def _renew_session__epoch(ledger: Ledger) -> Command:
     return renew_session(session="s1", epoch=2, ttl_ms=TTL_MS)
+
+
+@case("leases", "told")
+def _describe_session__told(ledger: Ledger) -> Command:
+    return describe_session(session="s1", info='{"quiet": true}')
+
+
+@case("leases", "gone", refusal=True)
+def _describe_session__gone(ledger: Ledger) -> Command:
+    del ledger
+    return describe_session(session="s2", info="{}")
 
 
 @case("leases", "closed", second="gone")  # the row that could remember is what was deleted

@@ -16,11 +16,12 @@ from mycelium.leases.session import open_session, renew_session
 from mycelium.ledger.binding import Binding
 from mycelium.ledger.canon import canonical
 from mycelium.ledger.identity import identify
+from mycelium.ledger.instant import instant
 from mycelium.ledger.mark import MarkItem, mark_script
 from mycelium.ledger.states import Boundary, BoundaryMode, EffectClass, Settle
 from mycelium.ledger.submit import Intent, submit_script
-from mycelium.ledger.sweep import expire_script, promote_script
-from mycelium.ledger.turn import EndedItem, KnownItem, turn_script
+from mycelium.ledger.sweep import expire_script, sweep_script
+from mycelium.ledger.turn import MOST, EndedItem, KnownItem, QueueItem, turn_script
 from mycelium.ledger.verdict import KnownTool, due_script, verdict_script
 
 NOON_MS = 1_800_000_000_000
@@ -177,7 +178,7 @@ class Ledger:
                 identity=identify(tool, binding.effect_class, args, request_id=id_, namespace="n"),
                 tool=tool,
                 binding=binding,
-                delay_s=delay_s,
+                due=instant("delay", delay_s),
             ).item()
             for id_ in ids
         ]
@@ -202,8 +203,10 @@ class Ledger:
             lane=lane,
             op=op or self.op(),
             slots=slots,
+            solo=0,
             ended=ended,
-            known=[KnownItem(tool, "read", "none", 1) for tool in known],
+            known=[KnownItem(tool, "read", "none", 1, 0) for tool in known],
+            queue=[QueueItem("default", MOST, MOST)],
         )
 
     def claim(self, slots: int = 1, **more: Passed) -> list[Granted]:
@@ -223,7 +226,7 @@ class Ledger:
         return str(self.run(expire_script(session=session, page=page))[0])
 
     def promote(self, page: int = 100) -> int:
-        return int(self.run(promote_script(page=page))[1])
+        return int(self.run(sweep_script(page=page))[2])
 
     def due(self, put_off_ms: int = 1000) -> list[str]:
         """The ids of the unknown transitions that are due."""
@@ -285,13 +288,13 @@ def ended(
 
 def settled(reply: Sequence[Any]) -> list[str]:
     """The words of a turn's settlements."""
-    return [str(word) for word in reply[3 : 3 + int(reply[2])]]
+    return [str(word) for word in reply[6 : 6 + int(reply[4])]]
 
 
 def grants(reply: Sequence[Any]) -> list[Granted]:
     """The grants of a turn."""
-    rest = reply[3 + int(reply[2]) :]
-    return [Granted(rest[at], rest[at + 1], int(rest[at + 2]), rest[at + 3]) for at in range(0, len(rest), 10)]
+    rest = reply[6 + int(reply[4]) + 2 * int(reply[5]) :]
+    return [Granted(rest[at], rest[at + 1], int(rest[at + 2]), rest[at + 3]) for at in range(0, len(rest), 13)]
 
 
 def steady(dump: Dump, *, notes: bool = True) -> Dump:

@@ -69,6 +69,11 @@ class View:
     meta: dict[str, str] = field(default_factory=dict)
     sessions: list[str] = field(default_factory=list)
     mortal: dict[str, bool] = field(default_factory=dict)
+    standing: Counter[tuple[str, str]] = field(default_factory=Counter)
+    waiting: dict[tuple[str, str], int] = field(default_factory=dict)
+    tenants: dict[str, set[str]] = field(default_factory=dict)
+    rotas: dict[str, set[str]] = field(default_factory=dict)
+    running: dict[str, set[str]] = field(default_factory=dict)
 
     def place(self, request_id: str, where: str) -> None:
         self.places.setdefault(request_id, []).append(where)
@@ -92,10 +97,20 @@ def _sort_in(view: View, kind: str, rest: str, value: Reply) -> None:
         shelves[kind][rest] = value
     if kind in {"share", "ticket"}:
         view.owners[f"{kind}:{rest}"] = value
-    if kind in {"ready", "held", "delayed", "unknown"}:
+    if kind in {"line", "gate", "held", "delayed", "unknown"}:
         # Those of sorted sets come with their scores.
-        for request_id in value[::2] if kind in {"delayed", "unknown"} else value:
+        for request_id in value if kind == "held" else value[::2]:
             view.place(request_id, f"{kind}:{rest}" if rest else kind)
+    if kind == "line":
+        queue, level, tool, tenant = rest.split(":", 3)
+        view.standing[queue, f"{level}:{tool}"] += len(value) // 2
+        view.tenants.setdefault(f"{queue}:{level}:{tool}", set()).add(tenant)
+    if kind == "waiting":
+        view.waiting |= {(rest, shelf): int(count) for shelf, count in value.items()}
+    if kind == "rota":
+        view.rotas[rest] = set(value[::2])
+    if kind == "running":
+        view.running[rest] = set(value)
     if kind in {"states", "counters"}:
         setattr(view, kind, {word: int(count) for word, count in value.items()})
     if kind == "events":
@@ -112,6 +127,7 @@ def faults(dump: Dump) -> list[str]:
     view = view_of(dump)
     return [
         *_conserved(view),
+        *_lined_up(view),
         *_numbered(view),
         *_counted(view),
         *_moved(view),
@@ -127,7 +143,7 @@ def _conserved(view: View) -> Iterator[str]:
     if standing != dict(recount):
         yield f"Q1 states say {standing}, the rows {dict(recount)}"
     for request_id, row in view.rows.items():
-        found, due = _places(row, view.places.get(request_id, [])), _due_place(row)
+        found, due = view.places.get(request_id, []), _due_place(row)
         if found != due:
             yield f"Q1 {request_id} is {row['state']} and stands in {found}, not in {due}"
         holder = row["session"]
@@ -141,21 +157,32 @@ def _conserved(view: View) -> Iterator[str]:
         yield f"Q1 {request_id} stands in {view.places[request_id]} without a row"
 
 
-def _places(row: dict[str, str], found: list[str]) -> list[str]:
-    """Where a row stands. One that was taken past its queue leaves its place there, and whoever pops it drops it."""
-    ready, rest = f"ready:{row['tool']}", [place for place in found if not place.startswith("ready:")]
-    past_its_queue = "claim_op" in row or any(text.endswith(" unsendable") for text in row.values())
-    if not past_its_queue or ready not in found:
-        return found
-    return [*rest, *([ready] if row["state"] == State.READY else [])]
+def _lined_up(view: View) -> Iterator[str]:
+    """Q1: lines are counted, their tenants are in the rota, and a key is held by those who are held, and only by them."""
+    if view.waiting != dict(view.standing):
+        yield f"Q1 the queues count {view.waiting}, their lines hold {dict(view.standing)}"
+    if view.rotas != view.tenants:
+        yield f"Q1 the rotas name {view.rotas}, the lines {view.tenants}"
+    held: dict[str, set[str]] = {}
+    for request_id, row in view.rows.items():
+        if row["state"] in HELD:
+            for limit in row.get("limits", "").split("\n"):
+                if limit.startswith("c\t"):
+                    held.setdefault(limit.split("\t")[2], set()).add(request_id)
+    if view.running != held:
+        yield f"Q1 the keys are held by {view.running}, the rows say {held}"
 
 
 def _due_place(row: dict[str, str]) -> list[str]:
     match row["state"]:
         case State.READY if row.get("queued") == "0":
             return []
-        case State.READY | State.UNKNOWN:
-            return [f"{row['state']}:{row['tool']}"]
+        case State.READY if "gate" in row:
+            return [f"gate:{row['gate']}"]
+        case State.READY:
+            return [f"line:{row.get('line') or 'default:2:' + row['tool'] + ':'}"]
+        case State.UNKNOWN:
+            return [f"unknown:{row['tool']}"]
         case State.DELAYED:
             return ["delayed"]
         case State.CLAIMED | State.ATTEMPTING:
@@ -183,6 +210,9 @@ def _counted(view: View) -> Iterator[str]:
     expected["marked"] = sum(move.marks(view.rows[move.id]) for move in view.moves)
     expected["submitted"] = sum(not move.source for move in view.moves)
     expected["reconciled"] = sum(move.why in {"verdict", "key"} and not move.grants for move in view.moves)
+    if any("repaired-" in text and "mode" in text for row in view.rows.values() for text in row.values()):
+        # What a row was granted under before its mode was lost, nobody can say.
+        del expected["marked"]
     for name, count in expected.items():
         if view.counters.get(name, 0) != count:
             yield f"M2 {name} is {view.counters.get(name, 0)}; the events tell of {count}"

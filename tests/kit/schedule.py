@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine
 from kit.ledger import KINDS, TTL_MS, Client, Dump, Ledger, settled, steady
 from kit.ledger_world import STEP_MS, WINDOW_MS, Attempt, World
 from mycelium.ledger.states import TERMINAL, Settle
-from mycelium.ledger.sweep import expire_script, promote_script
+from mycelium.ledger.sweep import expire_script, sweep_script
 from mycelium.ledger.verdict import KnownTool, due_script
 
 Draw = Callable[[Any], Any]
@@ -198,7 +198,7 @@ class Schedule(RuleBasedStateMachine):
                 self.ledger.renew(self.session(other))
 
     def promote(self, draw: Draw) -> None:
-        self.ledger.run(promote_script(page=100))
+        self.ledger.run(sweep_script(page=100))
 
     # ── the provider ─────────────────────────────────────────────────────────────────────────────────────────────────
 

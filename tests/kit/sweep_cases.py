@@ -8,7 +8,7 @@ from mycelium.leases.scripts import Command
 from mycelium.ledger.publish import PublishedTool, publish_script
 from mycelium.ledger.receipts.follow import follow_script
 from mycelium.ledger.receipts.stream import ReceiptItem, append_receipts_script
-from mycelium.ledger.sweep import expire_script, promote_script
+from mycelium.ledger.sweep import expire_script, sweep_script
 from mycelium.ledger.verdict import KnownTool, due_script
 
 # ── sweep: what is asked is how things stand, so the second answer tells that it was done ─────────────────────────────
@@ -43,11 +43,11 @@ def _expire_if_lapsed__more(ledger: Ledger) -> Command:
 
 
 @case("ledger", "ok", second="ok")
-def _promote__ok(ledger: Ledger) -> Command:
+def _sweep__ok(ledger: Ledger) -> Command:
     ledger.submit(AUTO, "r1", "r2", delay_s=1)
     ledger.submit(AUTO, "r3", delay_s=9)
     ledger.now_ms += 5000
-    return promote_script(page=10)
+    return sweep_script(page=10)
 
 
 @case("ledger", "ok", second="ok")

@@ -13,7 +13,7 @@ from kit.servers import Flavour, flavours
 from mycelium.leases.epoch import found
 from mycelium.leases.errors import ServerUnavailableError
 from mycelium.leases.scripts import Command
-from mycelium.leases.session import close_session, open_session, renew_session
+from mycelium.leases.session import close_session, describe_session, open_session, renew_session
 from mycelium.leases.store import Store, StoreSettings
 
 NOON_MS = 1_800_000_000_000
@@ -205,6 +205,25 @@ async def test_close_while_holding_changes_nothing(store: Store, keyspace: Keysp
     before = await keyspace(store)
     assert await ask(store, close_session(session="s1")) == ("holding", [1])
     assert await ask(store, close_session(session="s1")) == ("holding", [1])
+    assert await keyspace(store) == before
+
+
+async def test_what_people_are_told_of_a_session_can_change_while_it_is_open(store: Store, keyspace: Keyspace) -> None:
+    await word_of(store, an_open())
+    before = await keyspace(store)
+    for _ in range(2):
+        assert await word_of(store, describe_session(session="s1", info='{"quiet": true}')) == "told"
+        told = {**before[store.keys.session("s1")], b"info": b'{"quiet": true}'}
+        assert await keyspace(store) == before | {store.keys.session("s1"): told}
+
+
+@pytest.mark.parametrize("dead", [False, True])
+async def test_nothing_is_told_of_a_session_that_has_ended(store: Store, keyspace: Keyspace, dead: bool) -> None:  # noqa: FBT001 - a case
+    if dead:
+        await word_of(store, an_open())
+        await edit(store, "HSET", store.keys.session("s1"), "dead", "1")
+    before = await keyspace(store)
+    assert await word_of(store, describe_session(session="s1", info="{}")) == "gone"
     assert await keyspace(store) == before
 
 

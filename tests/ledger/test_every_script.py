@@ -22,7 +22,7 @@ def words_of(case: Case, reply: Reply) -> tuple[str, ...]:
     """The reply words in a reply, without what stands between them."""
     known = WORDS[case.script]
     if case.script.endswith("/turn"):
-        return (reply[0], *reply[3 : 3 + int(reply[2])])
+        return (reply[0], *reply[6 : 6 + int(reply[4])])
     if case.script.endswith("/submit"):
         return (reply[0], *reply[1::3])
     if case.script.endswith("/mark"):

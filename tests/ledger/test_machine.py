@@ -27,7 +27,7 @@ SETTINGS = settings(
     print_blob=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
 )
-POLLS = {"expire_if_lapsed", "promote", "due", "lapse", "repair", "found"}
+POLLS = {"expire_if_lapsed", "sweep", "due", "lapse", "repair", "found"}
 """Scripts whose second answer tells that there is nothing left to do."""
 ACTIONS = (
     *("submit", "pass_time", "claim", "mark", "settle_what_is_over", "promote", "ask_what_is_due"),

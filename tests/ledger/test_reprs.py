@@ -47,7 +47,7 @@ HOLDERS: list[object] = [
     INTENT.item(),
     SETTLEMENT,
     SETTLEMENT.item(),
-    Grant("r", "1", 1, "pay", ONCE, BoundaryMode.AUTOMATIC, "e", 0, SECRET, BODY),
+    Grant("r", "1", 1, "pay", "default", ONCE, BoundaryMode.AUTOMATIC, "e", 0, None, "", SECRET, BODY),
     OUTCOME,
     Returned(OUTCOME),
     Failure("builtins.ValueError", SECRET),

@@ -219,8 +219,9 @@ def test_slots_of_other_tools_are_not_taken_and_order_is_first_come(ledger: Ledg
     ledger.submit(AUTO, "a1", "a2")
     ledger.submit(READ, "c1")
     assert ledger.claim(5, known=["other"]) == []
-    assert [grant.id for grant in ledger.claim(2, known=[AUTO, READ])] == ["a1", "a2"]
-    assert [grant.id for grant in ledger.claim(2, known=[AUTO, READ])] == ["c1"]
+    # What one tool does not need goes to the others, and none stands behind the backlog of another.
+    assert {grant.id for grant in ledger.claim(2, known=[AUTO, READ])} == {"a1", "c1"}
+    assert [grant.id for grant in ledger.claim(2, known=[AUTO, READ])] == ["a2"]
 
 
 # ── what is over stays as it is ──────────────────────────────────────────────────────────────────────────────────────

@@ -17,12 +17,13 @@ from mycelium.ledger.about import About
 from mycelium.ledger.binding import Binding
 from mycelium.ledger.canon import canonical
 from mycelium.ledger.identity import identify
+from mycelium.ledger.instant import instant
 from mycelium.ledger.mark import Mark, MarkReply, mark
 from mycelium.ledger.record import Failure, read_body, read_record
 from mycelium.ledger.states import Boundary, EffectClass, Settle, Settled, State
 from mycelium.ledger.submit import BATCH, Intent, Retention, Submitted, submit
 from mycelium.ledger.sweep import SweepReport
-from mycelium.ledger.turn import Grant, Settlement, TurnReply, TurnReport, take_turn
+from mycelium.ledger.turn import Grant, Known, Settlement, take_turn, TurnReply, TurnReport
 from mycelium.ledger.verdict import Said, VerdictReply, due, record_if_unknown
 
 CHARGE = Binding(effect_class=EffectClass.KEYED_MUTATE, key_param="key", key_window_s=60)
@@ -42,7 +43,13 @@ def an_intent(request_id: str = "r1", amount: int = 1, delay_s: float = 0.0) -> 
     identity = identify(
         "charge", CHARGE.effect_class, canonical({"amount": amount}), request_id=request_id, namespace="n"
     )
-    return Intent(identity=identity, tool="charge", binding=CHARGE, about=About(run_id="run", step=3), delay_s=delay_s)
+    return Intent(
+        identity=identity,
+        tool="charge",
+        binding=CHARGE,
+        about=About(run_id="run", step=3),
+        due=instant("delay", delay_s),
+    )
 
 
 async def turn(store: Store, *ended: Settlement, slots: int = 0, op: str = "1") -> TurnReport:
@@ -54,7 +61,7 @@ async def turn(store: Store, *ended: Settlement, slots: int = 0, op: str = "1") 
         op=op,
         slots=slots,
         ended=ended,
-        known={"charge": CHARGE},
+        known={"charge": Known(CHARGE)},
     )
 
 
@@ -176,7 +183,7 @@ def test_a_failure_is_read_from_whatever_is_there() -> None:
 
 def test_durations_travel_in_milliseconds() -> None:
     intent = an_intent(delay_s=1.5)
-    assert (intent.item().delay_ms, intent.item().keep) == (1500, 7 * 86_400_000)
+    assert (intent.item().due, intent.item().keep) == ("+1500", 7 * 86_400_000)
     kept = Retention(row=timedelta(hours=1), result=timedelta(milliseconds=1))
     assert (kept.row, kept.result) == (timedelta(hours=1), timedelta(milliseconds=1))
     settlement = Settlement(request_id="r", fence="1", verb=Settle.RETRY, error="E" * 99, delay_s=-1)

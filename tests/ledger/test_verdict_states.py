@@ -9,7 +9,7 @@ import pytest
 from kit.ledger import KINDS, MC, TTL_MS, Ledger, ended
 from kit.ledger_checks import faults
 from mycelium.ledger.states import REPEATABLE, BoundaryMode, EffectClass, Settle, State
-from mycelium.ledger.turn import KnownItem, turn_script
+from mycelium.ledger.turn import KnownItem, QueueItem, turn_script
 
 AUTO, OWN, READ = "non_idempotent_mutate-automatic", "non_idempotent_mutate-explicit", "read-none"
 KEYED, IDEM = "keyed_mutate-automatic", "idempotent_mutate-automatic"
@@ -112,21 +112,45 @@ def test_the_error_of_an_unknown_is_not_the_result_of_the_known(ledger: Ledger) 
 def test_where_row_and_worker_differ_the_stricter_declaration_holds(ledger: Ledger, submitted: str, here: str) -> None:
     ledger.submit(submitted, "r1")
     facts = KINDS[here]
-    known = [KnownItem(submitted, facts.effect_class, str(facts.boundary_mode), int(facts.again))]
-    reply = ledger.run(turn_script(session="s1", epoch=1, lane=0, op="1", slots=1, ended=[], known=known))
+    known = [KnownItem(submitted, facts.effect_class, str(facts.boundary_mode), int(facts.again), 0)]
+    reply = ledger.run(
+        turn_script(
+            session="s1",
+            epoch=1,
+            lane=0,
+            op="1",
+            slots=1,
+            solo=0,
+            ended=[],
+            known=known,
+            queue=[QueueItem("default", 9, 9)],
+        )
+    )
     row, both = ledger.row("r1"), (KINDS[submitted], facts)
     classes, modes = list(EffectClass), [BoundaryMode.NONE, BoundaryMode.EXPLICIT, BoundaryMode.AUTOMATIC]
     assert row["class"] == max((one.effect_class for one in both), key=classes.index)
     assert row["mode"] == max((BoundaryMode(str(one.boundary_mode)) for one in both), key=modes.index)
     assert row["state"] == ("claimed" if row["mode"] == BoundaryMode.AUTOMATIC else "attempting")
     # What the holder is told is what is on record.
-    assert reply[-6:-4] == [row["class"], row["mode"]]
+    assert reply[-8:-6] == [row["class"], row["mode"]]
 
 
 def test_a_read_that_became_a_write_is_not_run_twice_after_a_death(ledger: Ledger) -> None:
     ledger.submit(READ, "r1")
-    known = [KnownItem(READ, "non_idempotent_mutate", "automatic", 1)]
-    ledger.run(turn_script(session="s1", epoch=1, lane=0, op="1", slots=1, ended=[], known=known))
+    known = [KnownItem(READ, "non_idempotent_mutate", "automatic", 1, 0)]
+    ledger.run(
+        turn_script(
+            session="s1",
+            epoch=1,
+            lane=0,
+            op="1",
+            slots=1,
+            solo=0,
+            ended=[],
+            known=known,
+            queue=[QueueItem("default", 9, 9)],
+        )
+    )
     assert ledger.mark("r1", ledger.row("r1")["fence"]) == "marked"
     ledger.now_ms += TTL_MS
     assert ledger.expire() == "expired"
@@ -154,9 +178,21 @@ def test_what_may_have_happened_and_may_not_repeat_any_more_is_not_granted_again
     fence = ledger.marked(IDEM)
     assert ledger.settle(ended("r1", fence, Settle.RETRY, boundary=MC)) == ["settled"]
     assert ledger.row("r1")["doubt"] == "1"
-    known = [KnownItem(IDEM, "non_idempotent_mutate", "automatic", 1)]
-    reply = ledger.run(turn_script(session="s1", epoch=1, lane=0, op="9", slots=1, ended=[], known=known))
-    assert len(reply) == 3
+    known = [KnownItem(IDEM, "non_idempotent_mutate", "automatic", 1, 0)]
+    reply = ledger.run(
+        turn_script(
+            session="s1",
+            epoch=1,
+            lane=0,
+            op="9",
+            slots=1,
+            solo=0,
+            ended=[],
+            known=known,
+            queue=[QueueItem("default", 9, 9)],
+        )
+    )
+    assert len(reply) == 6
     assert (ledger.row("r1")["state"], ledger.row("r1")["class"]) == (State.UNKNOWN, "non_idempotent_mutate")
     assert faults(ledger.dump()) == []
 

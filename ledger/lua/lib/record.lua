@@ -3,8 +3,10 @@
 local FIELDS = {
   'state', 'fence', 'tool', 'class', 'mode', 'boundary', 'session', 'n', 'attempts', 'fails', 'deaths',
   'max_attempts', 'max_deaths', 'keep', 'keep_result', 'waiters', 'effect', 'op', 'first', 'epoch', 'doubt', 'again',
-  'queued', 'share',
+  'queued', 'share', 'line', 'cancel', 'timeouts', 'max_timeouts', 'more',
 }
+-- What few rows have; `more` says that there is one of it.
+local SELDOM = {'limits', 'start_by', 'deadline', 'run'}
 local TERMINAL = {completed = true, failed = true, cancelled = true, dead = true}
 local HELD = {claimed = true, attempting = true}
 local REPEATABLE = {read = true, idempotent_mutate = true}
@@ -16,7 +18,6 @@ local HISTORY = 64
 local EVENTS = 100000
 
 local deltas, counts, moves, notices, spent = {}, {}, {}, {}, {}
-local bell_rings = false
 
 local function count(name, by)
   counts[name] = (counts[name] or 0) + (by or 1)
@@ -42,6 +43,15 @@ local function read(id)
   for _, field in ipairs({'n', 'attempts', 'fails', 'deaths', 'max_attempts', 'max_deaths'}) do
     r[field] = tonumber(r[field])
     if not r[field] then return nil, 'corrupt' end
+  end
+  r.timeouts = tonumber(r.timeouts or '0')
+  r.max_timeouts = tonumber(r.max_timeouts or r.max_attempts)
+  r.line = r.line or 'default:2:' .. tostring(r.tool) .. ':'
+  if not (r.timeouts and r.max_timeouts and parts_of(r.line)) then return nil, 'corrupt' end
+  if r.more then
+    local seldom = redis.call('HMGET', row_key(id), unpack(SELDOM))
+    for at, field in ipairs(SELDOM) do r[field] = seldom[at] or nil end
+    if not (tonumber(r.start_by or '0') and tonumber(r.deadline or '0')) then return nil, 'corrupt' end
   end
   if not (r.fence and r.tool and r.effect and CLASS[r.class] and MODE[r.mode] and RANK[r.boundary] and tonumber(r.keep or '')
       and tonumber(r.keep_result or '') and tonumber(r.first or '0')) then
@@ -97,7 +107,7 @@ end
 
 -- Moves a row to a state and remembers the move for `flush`; terminal rows get their TTL here and nowhere else.
 local function move(r, to, why, changes)
-  local from = r.state
+  local from, held_by = r.state, r.session
   local write = {'state', to}
   for field, value in pairs(changes or {}) do
     write[#write + 1] = field
@@ -107,6 +117,14 @@ local function move(r, to, why, changes)
   history(r, to, why, write)
   redis.call('HSET', row_key(r.id), unpack(write))
   r.state = to
+  -- A claim has taken it out of its line already.
+  if from == 'ready' and to ~= 'ready' and not r.popped then leave(r) end
+  if from == 'delayed' and to ~= 'delayed' then redis.call('ZREM', delayed_key(), r.id) end
+  if HELD[to] and not HELD[from] then occupy(r) end
+  if HELD[from] and not HELD[to] then
+    vacate(r)
+    if r.cancel then redis.call('HDEL', asked_key(held_by), r.id) end
+  end
   if from ~= to then
     if from then deltas[from] = (deltas[from] or 0) - 1 end
     deltas[to] = (deltas[to] or 0) + 1
@@ -116,6 +134,7 @@ local function move(r, to, why, changes)
   if TERMINAL[to] then
     redis.call('PEXPIRE', row_key(r.id), r.keep)
     if r.share then let_go(r) end
+    if r.start_by or r.deadline then redis.call('ZREM', expiring_key(), r.id) end
     if to == 'completed' then
       spent[#spent + 1] = args_key(r.id)
     else
@@ -138,19 +157,6 @@ local function note(r, why)
   local write = {}
   history(r, 'note', why, write)
   redis.call('HSET', row_key(r.id), unpack(write))
-end
-
-local function make_ready(r, why, changes)
-  changes = changes or {}
-  changes.session = ''
-  -- A provider's handle names an operation of the old attempt: what is asked about the next one must not find it. Only what
-  -- is sent again by key is the same operation.
-  if why ~= 'key' then changes.ref = '' end
-  move(r, 'ready', why, changes)
-  -- What nobody queued waits for its caller to come again, not for a worker.
-  if r.queued == '0' then return end
-  redis.call('RPUSH', ready_key(r.tool), r.id)
-  bell_rings = true
 end
 
 local function make_unknown(r, why, changes, body)
@@ -179,6 +185,32 @@ local function finish(r, to, why, body, changes)
   count(to)
 end
 
+-- Why a row that would wait for another attempt must not: somebody cancelled it, or its deadline has passed.
+local function stop_word(r)
+  if r.cancel then return 'cancelled' end
+  if r.deadline and tonumber(r.deadline) <= now_ms then return 'deadline' end
+end
+
+-- Ends a row that is not to run any more. What an attempt may have sent is not undone by it: that is found out.
+local function stop(r, why, changes, body)
+  if changes.doubt == '1' or r.doubt == '1' then return make_unknown(r, why, changes, body or '') end
+  if why == 'deadline' then changes.error = 'DeadlinePassed' end
+  finish(r, 'cancelled', why, body or '', changes)
+end
+
+local function make_ready(r, why, changes)
+  changes = changes or {}
+  local stopped = stop_word(r)
+  if stopped then return stop(r, stopped, changes) end
+  changes.session = ''
+  -- A provider's handle names an operation of the old attempt: what is asked about the next one must not find it. Only what
+  -- is sent again by key is the same operation.
+  if why ~= 'key' then changes.ref = '' end
+  move(r, 'ready', why, changes)
+  -- What nobody queued waits for its caller to come again, not for a worker.
+  if r.queued ~= '0' then stand(r) end
+end
+
 -- How the holder of a row stands: `held` while its session lives, `grace` when that lapsed and nobody knows yet that the holder is
 -- dead, `dead` when it is declared so, when its grace is over, or when nothing of the session is left.
 local function standing_of(session)
@@ -199,7 +231,10 @@ local function lose(r, why, changes, history_lost, body)
   -- What the holder tells counts also where the store has forgotten the mark.
   local unsent = (changes.boundary or r.boundary) == 'not_crossed' and not history_lost
   if r.class == 'read' or unsent then
-    if worn_out then return finish(r, 'dead', why, body, changes) end
+    if worn_out then
+      changes.cause = 'deaths'
+      return finish(r, 'dead', why, body, changes)
+    end
   elseif repeats(r) and not worn_out then
     changes.doubt = '1'
   else
@@ -210,6 +245,8 @@ end
 
 -- Writes what was gathered: one command a counter, one event a call, one message a client, whatever the number of rows.
 local function flush()
+  flush_wakes()
+  flush_lines()
   for state, by in pairs(deltas) do
     if by ~= 0 then redis.call('HINCRBY', states_key(), state, by) end
   end

@@ -5,9 +5,12 @@ local AGAIN = {
   completed = {completed = true},
   failed = {failed = true, dead = true},
   unknown = {unknown = true},
-  released = {ready = true, delayed = true, unknown = true},
-  retry = {ready = true, delayed = true, dead = true, unknown = true},
-  died = {ready = true, unknown = true, dead = true},
+  released = {ready = true, delayed = true, unknown = true, cancelled = true},
+  retry = {ready = true, delayed = true, dead = true, unknown = true, cancelled = true},
+  timed_out = {ready = true, delayed = true, dead = true, unknown = true, cancelled = true},
+  not_done = {ready = true, delayed = true, dead = true, unknown = true, cancelled = true},
+  cancelled = {cancelled = true, unknown = true},
+  died = {ready = true, unknown = true, dead = true, cancelled = true},
 }
 
 -- Answers a reply word, and what to do: true to settle, 'ended' to record that much, false for nothing.
@@ -28,37 +31,55 @@ local function judge(r, fence, verb, session)
   return 'stale', false
 end
 
-local function make_delayed(r, why, changes, delay_ms)
+local function make_later(r, why, changes, delay_ms)
+  if delay_ms <= 0 then return make_ready(r, why, changes) end
+  local stopped = stop_word(r)
+  if stopped then return stop(r, stopped, changes) end
   changes.session = ''
   changes.ref = ''
   move(r, 'delayed', why, changes)
   redis.call('ZADD', delayed_key(), digits(now_ms + delay_ms), r.id)
 end
 
-local function fail_again(r, changes, delay_ms, body)
-  local sent = r.class ~= 'read' and changes.boundary ~= 'not_crossed'
+local function sent_by(r, changes)
+  return r.class ~= 'read' and changes.boundary ~= 'not_crossed'
+end
+
+-- Another attempt, as far as the class allows it and the attempts last. Failures and timeouts are counted apart.
+local function try_again(r, counter, most, changes, delay_ms, body)
+  local sent = sent_by(r, changes)
   if sent and not repeats(r) then return make_unknown(r, 'retry-unsafe', changes, body) end
-  r.fails = r.fails + 1
-  changes.fails = digits(r.fails)
-  if r.fails >= r.max_attempts then
-    if sent then return make_unknown(r, 'attempts', changes, body) end
-    return finish(r, 'dead', 'attempts', body, changes)
+  r[counter] = r[counter] + 1
+  changes[counter] = digits(r[counter])
+  local cause = counter == 'fails' and 'attempts' or counter
+  if r[counter] >= most then
+    if sent then return make_unknown(r, cause, changes, body) end
+    changes.cause = cause
+    return finish(r, 'dead', cause, body, changes)
   end
   count('retried')
   if sent then changes.doubt = '1' end
-  if delay_ms <= 0 then return make_ready(r, 'retry', changes) end
-  make_delayed(r, 'retry', changes, delay_ms)
+  make_later(r, 'retry', changes, delay_ms)
 end
 
 local function release(r, changes, delay_ms, body)
-  local sent = r.class ~= 'read' and changes.boundary ~= 'not_crossed'
-  if sent and not repeats(r) then return make_unknown(r, 'release-unsafe', changes, body) end
-  if sent then changes.doubt = '1' end
+  if sent_by(r, changes) then
+    if not repeats(r) then return make_unknown(r, 'release-unsafe', changes, body) end
+    changes.doubt = '1'
+  end
   r.attempts = r.attempts - 1
   changes.attempts = digits(r.attempts)
   count('released')
-  if delay_ms <= 0 then return make_ready(r, 'released', changes) end
-  make_delayed(r, 'released', changes, delay_ms)
+  -- What it was to spend was not spent.
+  for _, limit in ipairs(limits_of(r)) do
+    if limit.cost_ms then spend(limit.key, -limit.cost_ms) end
+  end
+  make_later(r, 'released', changes, delay_ms)
+end
+
+local function cancel(r, changes, body)
+  if sent_by(r, changes) then return make_unknown(r, 'cancelled-late', changes, body) end
+  finish(r, 'cancelled', 'cancelled', body, changes)
 end
 
 local function settle(r, verb, error, delay_ms, over, boundary, ref, body)
@@ -67,8 +88,8 @@ local function settle(r, verb, error, delay_ms, over, boundary, ref, body)
     return
   end
   -- A mark may be further than this settlement knows, and a boundary only moves forward; but whoever gives back unstarted
-  -- work says that nothing was sent, mark or no mark, and only the holder can know that.
-  if verb ~= 'released' and (RANK[boundary] or 1) < RANK[r.boundary] then boundary = r.boundary end
+  -- work, or proves that nothing was done, says that nothing was sent, mark or no mark, and only the holder can know that.
+  if verb ~= 'released' and verb ~= 'not_done' and (RANK[boundary] or 1) < RANK[r.boundary] then boundary = r.boundary end
   if r.state == 'unknown' then redis.call('ZREM', unknown_key(r.tool), r.id) end
   -- `over` is the holder's word that nothing of the attempt can still send; what was cut short may leave a thread behind.
   local changes = {boundary = boundary, ended = over}
@@ -81,7 +102,9 @@ local function settle(r, verb, error, delay_ms, over, boundary, ref, body)
   end
   if verb == 'failed' then return finish(r, 'failed', 'settled', body, changes) end
   if verb == 'released' then return release(r, changes, delay_ms, body) end
-  if verb == 'retry' then return fail_again(r, changes, delay_ms, body) end
+  if verb == 'retry' or verb == 'not_done' then return try_again(r, 'fails', r.max_attempts, changes, delay_ms, body) end
+  if verb == 'timed_out' then return try_again(r, 'timeouts', r.max_timeouts, changes, delay_ms, body) end
+  if verb == 'cancelled' then return cancel(r, changes, body) end
   if verb == 'died' then
     count('host_deaths')
     return lose(r, 'host-died', changes, false, body)

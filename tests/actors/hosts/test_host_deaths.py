@@ -16,7 +16,7 @@ import pytest
 
 from kit.hosting import TOOLS, hosting, run_of, soon
 from mycelium.actors.hosts.frames import Done, Outcome
-from mycelium.actors.hosts.host import ExitReason, HostExit
+from mycelium.actors.hosts.listener import ExitReason, HostExit
 from mycelium.leases.errors import ActorStoppedError
 
 

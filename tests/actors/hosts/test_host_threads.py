@@ -7,7 +7,7 @@ from pathlib import Path
 
 from kit.hosting import hosting, run_of, soon
 from mycelium.actors.hosts.frames import Outcome
-from mycelium.actors.hosts.host import ExitReason
+from mycelium.actors.hosts.listener import ExitReason
 from mycelium.ledger.states import BoundaryMode, EffectClass
 
 

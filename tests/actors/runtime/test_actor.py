@@ -189,6 +189,32 @@ async def test_a_crash_of_a_background_task_is_a_crash_of_the_actor() -> None:
         assert diary.lines == ["a started", "a restarting: Boom", "a started"]
 
 
+async def test_a_background_task_that_awaits_something_cancelled_is_a_crash_not_a_silent_end() -> None:
+    clock, diary = FakeClock(), Diary()
+    async with running(supervise("top", [child(diary, "a")]), clock) as system:
+        when = asyncio.Event()
+        await system.find("/top/a").ask(Background(when, asyncio.CancelledError()), timeout_s=1)
+        when.set()
+        await clock.advance(1)
+        assert diary.lines == ["a started", "a restarting: CancelledError", "a started"]
+        assert system.tree().children[0].last_error == "CancelledError"
+
+
+async def test_a_background_task_that_its_actor_cancels_just_ends() -> None:
+    class Changeable(Worker):
+        async def receive(self, message: Message) -> object:
+            task = self.spawn_task(asyncio.Event().wait())
+            await asyncio.sleep(0)
+            task.cancel()
+            return await super().receive(message)
+
+    clock, diary = FakeClock(), Diary()
+    async with running(supervise("top", [custom("a", lambda: Changeable(diary, "a"))]), clock) as system:
+        await system.find("/top/a").ask(Say("x"), timeout_s=1)
+        await clock.advance(1)
+        assert diary.lines == ["a started"]
+
+
 async def test_background_tasks_are_held_and_end_with_the_actor() -> None:
     clock, diary = FakeClock(), Diary()
     async with running(supervise("top", [child(diary, "a")]), clock) as system:

@@ -165,6 +165,41 @@ async def test_restarts_that_are_far_apart_are_no_storm() -> None:
         assert diary.lives["a"] == 11
 
 
+async def test_a_child_that_fails_too_slowly_for_a_storm_escalates_after_so_many_in_a_row() -> None:
+    clock, diary = FakeClock(), Diary()
+    root = supervise("top", [child(diary, "a"), child(diary, "b")], max_restarts=1, within_s=5, in_a_row=3)
+    async with running(root, clock) as system:
+        for _ in range(3):
+            system.find("/top/a").tell(Crash())
+            await clock.advance(20)
+        assert diary.lives == {"a": 4, "b": 1}
+        system.find("/top/a").tell(Crash())
+        await clock.advance(20)
+        with pytest.raises(EscalationError, match="/top/a has failed 4 times in a row"):
+            await system.run()
+        assert diary.lives == {"a": 4, "b": 1}
+
+
+async def test_a_healthy_life_in_between_begins_the_count_anew() -> None:
+    clock, diary = FakeClock(), Diary()
+    async with running(supervise("top", [child(diary, "a")], max_restarts=1, within_s=5, in_a_row=1), clock) as system:
+        for _ in range(5):
+            system.find("/top/a").tell(Crash())
+            await clock.advance(70)
+        assert diary.lives["a"] == 6
+
+
+async def test_one_that_fails_slowly_in_a_branch_brings_the_root_down_in_the_end() -> None:
+    clock, diary = FakeClock(), Diary()
+    inner = supervise("inner", [child(diary, "a")], max_restarts=1, within_s=5, in_a_row=2)
+    async with running(supervise("top", [inner], max_restarts=1, within_s=5, in_a_row=2), clock) as system:
+        for _ in range(5):
+            system.find("/top/inner/a").tell(Crash())
+            await clock.advance(50)
+        with pytest.raises(EscalationError, match="/top/inner has failed 3 times"):
+            await system.run()
+
+
 async def test_escalation_restarts_the_branch_and_every_ref_in_it_lives_on() -> None:
     clock, diary = FakeClock(), Diary()
     inner = supervise("inner", [child(diary, "a"), child(diary, "b")], max_restarts=1, within_s=5, backoff=QUICK)

@@ -334,7 +334,10 @@ async def test_the_tree_tells_how_every_actor_stands() -> None:
         ref.tell(hold)
         await hold.begun.wait()
         ref.tell(Say("waits"))
+        await clock.advance(2)
         tree = dataclasses.asdict(system.tree())
+        assert 2.0 < tree["children"][0].pop("age_s") < 3.0  # of the life that runs, not of the first one
+        assert tree["children"][0].pop("failed_s_ago") == 3.0
         assert tree["children"][0] == {
             "path": "/top/a",
             "state": "running",

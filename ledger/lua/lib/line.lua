@@ -1,0 +1,147 @@
+-- Where a ready row waits: in its line, or aside under the key of a limit that has no room for it. One of the two, never both.
+--
+-- A line is a sorted set of rows of one queue, priority, tool and tenant, by their order. `rota` has the tenants of one queue,
+-- priority and tool, by the round in which each is served next; `waiting` counts the rows of a queue by priority and tool.
+
+-- A missing limit of a row is none; more than this is looked at by the next turn.
+local WAKE = 100
+local FULL_AGAIN_MS = 30000
+
+local entering, entered, waking = {}, {}, {}
+local bell_rings = false
+
+local function parts_of(line)
+  return string.match(line, '^([^:]*):(%d):([^:]*):(.*)$')
+end
+
+-- Puts a row into its line when the script flushes: at the end, or where it stood before.
+local function stand(r, order)
+  local line = entering[r.line]
+  if not line then
+    line = {}
+    entering[r.line] = line
+    entered[#entered + 1] = r.line
+  end
+  line[#line + 1] = {r.id, order}
+  bell_rings = true
+end
+
+local function flush_line(line)
+  local late = 0
+  for _, place in ipairs(entering[line]) do
+    if not place[2] then late = late + 1 end
+  end
+  local order = late > 0 and redis.call('HINCRBY', meta_key(), 'order', late) - late or 0
+  local places = {}
+  for _, place in ipairs(entering[line]) do
+    if not place[2] then order = order + 1 end
+    places[#places + 1] = place[2] or digits(order)
+    places[#places + 1] = place[1]
+  end
+  local added = 0
+  -- Lua unpacks a few thousand values at most.
+  for at = 1, #places, 2000 do
+    added = added + redis.call('ZADD', line_key(line), unpack(places, at, math.min(at + 1999, #places)))
+  end
+  if added == 0 then return end
+  local queue, level, tool, tenant = parts_of(line)
+  if redis.call('HINCRBY', waiting_key(queue), level .. ':' .. tool, added) == added then
+    redis.call('SADD', queues_key(), queue)
+  end
+  local rota = rota_key(queue .. ':' .. level .. ':' .. tool)
+  if redis.call('ZSCORE', rota, tenant) then return end
+  -- At the end of the round that is being served: who comes and goes never gets two turns where the others get one.
+  local first = redis.call('ZRANGE', rota, 0, 0, 'WITHSCORES')
+  redis.call('ZADD', rota, first[2] and digits(tonumber(first[2]) + 1) or 0, tenant)
+end
+
+local function flush_lines()
+  for _, line in ipairs(entered) do flush_line(line) end
+  entering, entered = {}, {}
+end
+
+local function fewer_waiting(queue, shelf, by)
+  if redis.call('HINCRBY', waiting_key(queue), shelf, -by) <= 0 then redis.call('HDEL', waiting_key(queue), shelf) end
+end
+
+-- Takes a ready row out of where it waits, for another reason than a claim.
+local function leave(r)
+  local gate = redis.call('HGET', row_key(r.id), 'gate')
+  if gate then
+    redis.call('HDEL', row_key(r.id), 'gate')
+    redis.call('ZREM', gate_key(gate), r.id)
+    return
+  end
+  if redis.call('ZREM', line_key(r.line), r.id) == 0 then return end
+  local queue, level, tool, tenant = parts_of(r.line)
+  fewer_waiting(queue, level .. ':' .. tool, 1)
+  if redis.call('EXISTS', line_key(r.line)) == 0 then
+    redis.call('ZREM', rota_key(queue .. ':' .. level .. ':' .. tool), tenant)
+  end
+end
+
+-- ── limits: the row has them one a line, `c at_most key` or `r units per_ms most cost key` ──
+
+local function limits_of(r)
+  local limits = {}
+  for line in string.gmatch(r.limits or '', '[^\n]+') do
+    local at_most, held_by = string.match(line, '^c\t(%d+)\t(.*)$')
+    if at_most then
+      limits[#limits + 1] = {gate = 'c:' .. held_by, key = held_by, at_most = tonumber(at_most)}
+    else
+      local units, per_ms, most, cost, key = string.match(line, '^r\t(%d+)\t(%d+)\t(%d+)\t(%d+)\t(.*)$')
+      if units then
+        local each_ms = tonumber(per_ms) / tonumber(units)
+        limits[#limits + 1] = {gate = 'r:' .. key, key = key, cost_ms = tonumber(cost) * each_ms, most_ms = tonumber(most) * each_ms}
+      end
+    end
+  end
+  return limits
+end
+
+-- When a bucket is full again, by the server's clock: what is spent and not refilled yet lies between now and then.
+local function full_at(key)
+  return math.max(now_ms, tonumber(redis.call('GET', rate_key(key)) or '0'))
+end
+
+local function spend(key, ms)
+  local at = full_at(key) + ms
+  if at <= now_ms then
+    redis.call('DEL', rate_key(key))
+  else
+    redis.call('SET', rate_key(key), string.format('%.3f', at), 'PX', digits(math.ceil(at - now_ms) + 1))
+  end
+end
+
+-- A row that was put under a gate goes back to its place in its line.
+local function wake(gate, most)
+  local first = redis.call('ZRANGE', gate_key(gate), 0, most - 1, 'WITHSCORES')
+  for at = 1, #first, 2 do
+    local id, order = first[at], first[at + 1]
+    redis.call('ZREM', gate_key(gate), id)
+    local known = redis.call('HMGET', row_key(id), 'state', 'tool', 'line', 'gate')
+    if known[4] == gate then redis.call('HDEL', row_key(id), 'gate') end
+    if known[1] == 'ready' and known[2] then stand({id = id, line = known[3] or ('default:2:' .. known[2] .. ':')}, order) end
+  end
+end
+
+-- What a row holds of its limits while somebody holds it. By ids, so that saying it twice is saying it once.
+local function occupy(r)
+  if not r.limits then return end
+  for _, limit in ipairs(limits_of(r)) do
+    if limit.at_most then redis.call('SADD', running_key(limit.key), r.id) end
+  end
+end
+
+local function vacate(r)
+  if not r.limits then return end
+  for _, limit in ipairs(limits_of(r)) do
+    if limit.at_most and redis.call('SREM', running_key(limit.key), r.id) == 1 then waking[#waking + 1] = limit.gate end
+  end
+end
+
+-- One of those that wait takes each place that was left.
+local function flush_wakes()
+  for _, gate in ipairs(waking) do wake(gate, 1) end
+  waking = {}
+end

@@ -1,0 +1,253 @@
+-- Which ready rows a claim takes: queues by their share, levels by priority and age, tools evenly, tenants in turn, and of each
+-- row whether its limits have room. Whatever lies in the lines, a claim looks at a bounded number of rows.
+
+-- A level that is passed over so often counts as one level higher: the last of five is served once in 32 claims at the least.
+local AGE = 8
+local LEVELS = 5
+-- Lua unpacks a few thousand values at most, and a turn should be short.
+local MOST = 1000
+
+local paused, struck, held_back = {}, false, false
+local looks = 0
+
+local function learn_orders()
+  local orders = redis.call('HKEYS', paused_key())
+  for _, order in ipairs(orders) do paused[order] = true end
+  struck = redis.call('EXISTS', strikes_key()) == 1
+end
+
+-- ── gates ──
+
+local function strike_on(r)
+  local facets = struck and redis.call('HGET', row_key(r.id), 'facets') or ''
+  for at = 1, #facets, 12 do
+    local strike = r.tool .. ':' .. string.sub(facets, at, at + 11)
+    if redis.call('HEXISTS', strikes_key(), strike) == 1 then return 's:' .. strike end
+  end
+end
+
+-- A key may count somebody who holds nothing any more, if rows were removed by hand: one is looked at whenever it is full.
+local function has_room(limit)
+  local running = redis.call('SCARD', running_key(limit.key))
+  if running < limit.at_most then return true end
+  local one = redis.call('SRANDMEMBER', running_key(limit.key))
+  if HELD[redis.call('HGET', row_key(one), 'state')] then return false end
+  redis.call('SREM', running_key(limit.key), one)
+  return running - 1 < limit.at_most
+end
+
+-- Gates that were found closed by this claim, which only makes them fuller, and when to look there again.
+local closed = {}
+
+-- Under which gate a row has to wait, and when to look there again; nil: it may run.
+local function gate_of(r, limits, order)
+  local strike = strike_on(r)
+  if strike then return strike end
+  for _, limit in ipairs(limits) do
+    if closed[limit.gate] then return limit.gate, closed[limit.gate].look_ms end
+    if limit.at_most then
+      if not has_room(limit) then
+        closed[limit.gate] = {}
+        return limit.gate
+      end
+    else
+      local over_ms = full_at(limit.key) + limit.cost_ms - now_ms - limit.most_ms
+      -- Who came first is served first: a cheap one does not spend what a dear one saves up for.
+      local head = redis.call('ZRANGE', gate_key(limit.gate), 0, 0, 'WITHSCORES')
+      if over_ms > 0.001 or head[2] and tonumber(head[2]) < tonumber(order) then
+        closed[limit.gate] = {look_ms = now_ms + math.max(1, math.ceil(over_ms))}
+        return limit.gate, closed[limit.gate].look_ms
+      end
+    end
+  end
+end
+
+local function put_aside(r, order, gate, look_ms, limits)
+  redis.call('ZADD', gate_key(gate), order, r.id)
+  redis.call('HSET', row_key(r.id), 'gate', gate)
+  if look_ms then
+    redis.call('ZADD', gates_key(), 'NX', digits(look_ms), gate)
+  elseif string.sub(gate, 1, 2) == 'c:' then
+    redis.call('ZADD', full_key(), 'NX', digits(now_ms + FULL_AGAIN_MS), gate)
+  end
+  -- It may have been woken for a place of another key of its own, which now stays free: the next one there takes it.
+  for _, limit in ipairs(limits) do
+    if limit.at_most and limit.gate ~= gate and not closed[limit.gate]
+        and redis.call('SCARD', running_key(limit.key)) < limit.at_most then
+      waking[#waking + 1] = limit.gate
+    end
+  end
+end
+
+-- Looks at the gates that time opens: buckets that have filled, strikes that were lifted.
+local function open_gates()
+  for _, gate in ipairs(redis.call('ZRANGEBYSCORE', gates_key(), '-inf', now_ms, 'LIMIT', 0, 16)) do
+    redis.call('ZREM', gates_key(), gate)
+    local head = redis.call('ZRANGE', gate_key(gate), 0, 0)[1]
+    local again_ms
+    if head and string.sub(gate, 1, 2) == 'r:' then
+      local over_ms, cost_ms, room_ms = -1, 1, WAKE
+      local r = read(head)
+      for _, limit in ipairs(r and limits_of(r) or {}) do
+        if limit.gate == gate then
+          cost_ms = math.max(limit.cost_ms, 0.001)
+          room_ms = limit.most_ms - (full_at(limit.key) - now_ms)
+          over_ms = cost_ms - room_ms
+        end
+      end
+      if over_ms > 0.001 then
+        again_ms = now_ms + math.ceil(over_ms)
+      else
+        wake(gate, math.max(1, math.min(WAKE, math.floor(room_ms / cost_ms + 0.001))))
+        again_ms = now_ms + math.max(1, math.ceil(cost_ms))
+      end
+    elseif head then
+      wake(gate, WAKE)
+      again_ms = now_ms
+    end
+    if again_ms and redis.call('EXISTS', gate_key(gate)) == 1 then
+      redis.call('ZADD', gates_key(), digits(again_ms), gate)
+    end
+  end
+end
+
+-- ── lines ──
+
+-- Takes up to `most` rows of one queue, level and tool; `accept` says whether a row was taken.
+local function take_shelf(queue, level, tool, most, accept)
+  local shelf = level .. ':' .. tool.name
+  local rota = rota_key(queue .. ':' .. shelf)
+  local got, gone = 0, 0
+  while got < most and looks > 0 do
+    local round = redis.call('ZRANGE', rota, 0, most - got - 1, 'WITHSCORES')
+    if #round == 0 then
+      -- Nothing is there to be counted.
+      redis.call('HDEL', waiting_key(queue), shelf)
+      return got
+    end
+    -- One of each tenant a round; who is alone is served without rounds.
+    local alone = #round == 2 and redis.call('ZCARD', rota) == 1
+    local each_gets = alone and most - got or 1
+    for at = 1, #round, 2 do
+      local tenant, pass = round[at], round[at + 1]
+      local line = line_key(queue .. ':' .. shelf .. ':' .. tenant)
+      local popped = redis.call('ZPOPMIN', line, math.min(each_gets, looks))
+      looks = looks - math.max(1, #popped / 2)
+      gone = gone + #popped / 2
+      for place = 1, #popped, 2 do
+        if accept(popped[place], popped[place + 1], tool) then got = got + 1 end
+      end
+      if redis.call('EXISTS', line) == 0 then
+        redis.call('ZREM', rota, tenant)
+      elseif not alone then
+        redis.call('ZADD', rota, digits(tonumber(pass) + 1), tenant)
+      end
+      if looks <= 0 or got >= most then break end
+    end
+  end
+  if gone > 0 then fewer_waiting(queue, shelf, gone) end
+  return got
+end
+
+-- The tools that have rows waiting in a queue, by level: {level = {n = rows, tools = {{rows, of = tool}}}}.
+local function shelves_of(queue, tools, room)
+  local counts = {}
+  if redis.call('HLEN', waiting_key(queue)) <= LEVELS * #tools then
+    local all = redis.call('HGETALL', waiting_key(queue))
+    for at = 1, #all, 2 do counts[all[at]] = tonumber(all[at + 1]) end
+  else
+    for level = 0, LEVELS - 1 do
+      for at = 1, #tools, 500 do
+        local fields = {}
+        for one = at, math.min(at + 499, #tools) do fields[#fields + 1] = level .. ':' .. tools[one].name end
+        for one, count in ipairs(redis.call('HMGET', waiting_key(queue), unpack(fields))) do
+          if count then counts[fields[one]] = tonumber(count) end
+        end
+      end
+    end
+  end
+  local levels = {}
+  for level = 0, LEVELS - 1 do
+    for _, tool in ipairs(tools) do
+      local rows = counts[level .. ':' .. tool.name]
+      if rows and paused['tool:' .. tool.name] then
+        held_back = true
+      elseif rows and room[tool.solo] > 0 then
+        levels[level] = levels[level] or {n = 0, tools = {}}
+        levels[level].n = levels[level].n + rows
+        table.insert(levels[level].tools, {rows = rows, of = tool})
+      end
+    end
+  end
+  return levels
+end
+
+-- How many of `most` each level gets: the first by rank, where being passed over makes a level rise.
+local function shares_of(queue, levels, most)
+  local shares, passed, alone = {}, {}, nil
+  for level = 0, LEVELS - 1 do
+    if levels[level] then
+      if alone == nil then alone = level else alone = false end
+      shares[level] = 0
+    end
+  end
+  if alone ~= false then
+    if alone then shares[alone] = most end
+    return shares
+  end
+  for level, times in ipairs(redis.call('HMGET', aging_key(queue), 0, 1, 2, 3, 4)) do passed[level - 1] = tonumber(times or '0') end
+  for _ = 1, most do
+    local best
+    for level = 0, LEVELS - 1 do
+      if levels[level] and shares[level] < levels[level].n then
+        local rank = level * AGE - passed[level]
+        if not best or rank < best.rank then best = {level = level, rank = rank} end
+      end
+    end
+    if not best then break end
+    for level = 0, LEVELS - 1 do
+      if levels[level] and level ~= best.level then passed[level] = passed[level] + 1 end
+    end
+    passed[best.level] = 0
+    shares[best.level] = shares[best.level] + 1
+  end
+  local write = {}
+  for level = 0, LEVELS - 1 do
+    write[#write + 1] = level
+    write[#write + 1] = levels[level] and digits(passed[level]) or '0'
+  end
+  redis.call('HDEL', aging_key(queue), '')
+  redis.call('HSET', aging_key(queue), unpack(write))
+  return shares
+end
+
+-- Takes up to `most` rows of one queue; `room` is what may still start, of those that share a host and of those that do not.
+local function take_queue(queue, tools, room, most, accept)
+  if paused['queue:' .. queue] then
+    held_back = held_back or redis.call('EXISTS', waiting_key(queue)) == 1
+    return 0
+  end
+  if redis.call('EXISTS', waiting_key(queue)) == 0 then return 0 end
+  local levels = shelves_of(queue, tools, room)
+  local shares = shares_of(queue, levels, math.min(most, room['0'] + room['1']))
+  local got, left_over = 0, 0
+  for level = 0, LEVELS - 1 do
+    local share = (shares[level] or 0) + left_over
+    local shelf = levels[level]
+    left_over = share
+    -- What a tool with few rows does not need goes to those with more; with fewer places than tools, the caller's order stands.
+    if shelf and share >= #shelf.tools then table.sort(shelf.tools, function(a, b) return a.rows < b.rows end) end
+    for at, tool in ipairs(shelf and shelf.tools or {}) do
+      local even = math.ceil(left_over / (#shelf.tools - at + 1))
+      local kind = tool.of.solo
+      local wanted = math.min(even, room[kind], most - got)
+      if wanted > 0 and looks > 0 then
+        local here = take_shelf(queue, level, tool.of, wanted, accept)
+        room[kind] = room[kind] - here
+        got = got + here
+        left_over = left_over - here
+      end
+    end
+  end
+  return got
+end
