@@ -77,7 +77,7 @@ class Client:
         Args:
             call: `tool.bind(…)`, or the name of a tool among `tools`.
             arguments: the arguments by name, where the tool is named.
-            **options: identity, delay and retention: see `CallOptions`.
+            **options: its identity, how it waits and runs, and how long it is kept: see `CallOptions`.
 
         Raises:
             BadCallError: the call was refused, and nothing was written: UnknownToolError, BadArgumentsError,
@@ -103,7 +103,7 @@ class Client:
         call: AnyCall | str,
         arguments: Mapping[str, object] | None = None,
         *,
-        timeout_s: float | None = None,
+        wait_s: float | None = None,
         on_unknown: OnUnknown = "auto",
         **options: Unpack[CallOptions],
     ) -> Any:  # noqa: ANN401 - what the tool returned, as a JSON value
@@ -112,15 +112,16 @@ class Client:
         Args:
             call: as in `submit`; so are `arguments` and `options`.
             arguments: the arguments by name, where the tool is named.
-            timeout_s: seconds to wait for the result, from the moment at which the call is on record.
+            wait_s: seconds to wait for the result, from the moment at which the call is on record; `timeout_s` is how
+                long one attempt may take.
             on_unknown: as in `Job.result`.
-            **options: identity, delay and retention: see `CallOptions`.
+            **options: its identity, how it waits and runs, and how long it is kept: see `CallOptions`.
 
         Raises:
             MyceliumError: as `submit` and `Job.result`.
         """
         job = await self.submit(call, arguments, **options)
-        return await job.result(timeout_s, on_unknown=on_unknown)
+        return await job.result(wait_s, on_unknown=on_unknown)
 
     def job(self, request_id: str) -> Job:
         """Speak of a job by its request id; nothing is read until it is asked.

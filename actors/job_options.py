@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, TypedDict
+from typing import Any, TypedDict, cast
 
 import msgspec
 
@@ -127,15 +127,19 @@ class Waits:
         Raises:
             BadCallError: they are not names with texts, or too many.
         """
-        labels = {} if self.labels is None else self.labels
-        if not isinstance(labels, Mapping) or len(labels) > MAX_LABELS:
+        # Callers without a type checker hand in anything.
+        said: object = {} if self.labels is None else self.labels
+        labels = dict(cast("Mapping[object, object]", said)) if isinstance(said, Mapping) else None
+        if labels is None or len(labels) > MAX_LABELS:
             raise wrong(f"labels is not a mapping of at most {MAX_LABELS} names to texts")
+        checked: dict[str, str] = {}
         for name, value in labels.items():
-            good = isinstance(name, str) and name.isprintable() and 0 < len(name.encode()) <= MAX_LABEL_NAME
-            fault = text_fault("a label", value) if good else "a label has no name of 1 to 64 printable bytes"
-            if fault or not isinstance(value, str):
-                raise wrong(fault or "a label is not text")
-        return dict(labels)
+            if not (isinstance(name, str) and name.isprintable() and 0 < len(name.encode()) <= MAX_LABEL_NAME):
+                raise wrong(f"a label has no name of 1 to {MAX_LABEL_NAME} printable bytes")
+            if not isinstance(value, str) or text_fault("a label", value):
+                raise wrong(text_fault("a label", value) or "a label is not text")
+            checked[name] = value
+        return checked
 
     def _line(self, tool: str, terms: Terms) -> Line:
         try:
@@ -151,12 +155,13 @@ class Waits:
             raise wrong(f"priority is none of: {', '.join(Priority)}") from None
 
     def _limits(self) -> tuple[Limit, ...]:
-        limits = self.limits
-        if not isinstance(limits, Sequence) or len(limits) > MAX_LIMITS:
+        said: object = self.limits
+        limits = tuple(cast("Sequence[object]", said)) if isinstance(said, (list, tuple)) else None
+        if limits is None or len(limits) > MAX_LIMITS:
             raise wrong(f"limits are not at most {MAX_LIMITS} of Concurrency and Rate")
         if not all(isinstance(limit, (Concurrency, Rate)) for limit in limits):
             raise wrong("limits has something that is neither a Concurrency nor a Rate")
-        return tuple(limits)
+        return cast("tuple[Limit, ...]", limits)
 
     def _check_times(self, binding: Binding) -> None:
         for name in ("timeout_s", "idle_timeout_s"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 from ..leases.channel import Patience
@@ -18,7 +18,10 @@ from ..leases.errors import (
     ScriptError,
 )
 from ..leases.store import Store
-from ..ledger.record import Failure
+from ..ledger.advice import requeue_command
+from ..ledger.cause import Cause
+from ..ledger.progress import Progress, read_told
+from ..ledger.record import Failure, read_record
 from ..ledger.replies import items, raw, text
 from ..ledger.states import TERMINAL, State
 
@@ -35,6 +38,11 @@ class Outcome:
         error: class name or reason word; empty when there is none.
         asked: whether there is a way to learn what became of it if it is unknown.
         body: the result, or the failure told as JSON; None: there is none (any more).
+        session: who holds it; empty when nobody does.
+        progress: how far an attempt said it had come; None: none did.
+        cause: what ended it, where it is dead or cancelled and the record says.
+        by: who asked for its cancel, where somebody did and said who.
+        reason: why they did.
     """
 
     request_id: str
@@ -43,6 +51,11 @@ class Outcome:
     asked: bool
     # Results may be secrets of the caller's, and a repr ends up in logs.
     body: bytes | None = field(repr=False)
+    session: str = ""
+    progress: Progress | None = None
+    cause: Cause | None = None
+    by: str = ""
+    reason: str = ""
 
     @property
     def ended(self) -> bool:
@@ -58,18 +71,30 @@ class Outcome:
         if self.state is State.COMPLETED:
             return self._value()
         told = Failure.read(self.body or b"", self.error)
-        kind, what, next_step = _WITHOUT_RESULT[self.state]
-        if self.state is State.UNKNOWN and not self.asked:
-            next_step = "It is not run again by guess, and its tool has no reconciler: look it up at the provider."
         cause = f" ({told.error})" if told.error else ""
-        raise kind(
-            f"Job {self.request_id!r} {what}{cause}.",
-            next_step=next_step,
+        raise _WITHOUT_RESULT[self.state](
+            f"Job {self.request_id!r} {self._end()}{cause}.",
+            next_step=self._next_step(),
             state=self.state,
             request_id=self.request_id,
             cause=told.error,
-            detail=told.detail,
+            detail=told.detail or self.reason,
+            why=self.cause or "",
         )
+
+    def _end(self) -> str:
+        if self.cause is Cause.CANCELLED and self.by:
+            return f"was cancelled by {self.by!r}"
+        return _ENDS[self.cause] if self.cause is not None else _ENDS[self.state]
+
+    def _next_step(self) -> str:
+        if self.state is State.UNKNOWN:
+            if self.asked:
+                return "It is not run again by guess. Wait on: its provider is asked."
+            return "It is not run again by guess, and its tool has no reconciler: look it up at the provider."
+        mend = "" if self.state is State.CANCELLED else "mend the cause, and "
+        command = requeue_command(self.request_id)
+        return f"No effect exists. If it is wanted after all, {mend}run `{command}`, or submit a new request id."
 
     def _value(self) -> Any:  # noqa: ANN401 - (the same)
         if self.body is None:
@@ -94,19 +119,23 @@ class Outcome:
         )
 
 
-_WITHOUT_RESULT: dict[State, tuple[type[OutcomeError], str, str]] = {
-    State.FAILED: (JobFailedError, "failed", "No effect exists. Mend the cause, and submit a new request id."),
-    State.DEAD: (
-        JobDeadError,
-        "used up its attempts",
-        "No effect exists. Mend the cause, and submit a new request id.",
-    ),
-    State.CANCELLED: (JobCancelledError, "was cancelled", "It never ran. Submit a new request id to run it."),
-    State.UNKNOWN: (
-        JobUnknownError,
-        "may have had its effect",
-        "It is not run again by guess. Wait on: its provider is asked.",
-    ),
+_WITHOUT_RESULT: dict[State, type[OutcomeError]] = {
+    State.FAILED: JobFailedError,
+    State.DEAD: JobDeadError,
+    State.CANCELLED: JobCancelledError,
+    State.UNKNOWN: JobUnknownError,
+}
+_ENDS: dict[State | Cause, str] = {
+    State.FAILED: "failed",
+    State.DEAD: "used up its attempts",
+    State.CANCELLED: "was cancelled",
+    State.UNKNOWN: "may have had its effect",
+    Cause.ATTEMPTS: "failed as often as it may",
+    Cause.DEATHS: "lost as many hosts or workers as it may",
+    Cause.TIMEOUTS: "was past its time as often as it may",
+    Cause.EXPIRED: "was cancelled: it had not started by the time at which it had to",
+    Cause.DEADLINE: "was cancelled: its deadline passed",
+    Cause.CANCELLED: "was cancelled",
 }
 
 
@@ -127,10 +156,10 @@ async def read_outcome(
     """
     calls, row, result = store.calls, store.keys.row(request_id), store.keys.result(request_id)
     fields, body = await asyncio.gather(
-        calls.read("HMGET", row, "state", "error", "asked", patience_s=patience_s),
+        calls.read("HMGET", row, "state", "error", "asked", "session", "progress", patience_s=patience_s),
         calls.read("GET", result, patience_s=patience_s),
     )
-    state, error, asked = items(fields)
+    state, *said = items(fields)
     if state is None:
         what = f"Job {request_id!r} is not on record in namespace {store.keys.namespace!r}."
         next_step = (
@@ -141,7 +170,16 @@ async def read_outcome(
     if word is State.COMPLETED and body is None:
         # The two reads are no unit: the result may have come between them.
         body = await calls.read("GET", result, patience_s=patience_s)
-    return Outcome(request_id, word, text(error or b""), asked == b"1", None if body is None else raw(body))
+    error, asked, session, progress = [text(value or b"") for value in said]
+    kept = None if body is None else raw(body)
+    outcome = Outcome(request_id, word, error, asked == "1", kept, session, read_told(progress))
+    return await _with_cause(store, outcome) if word in {State.DEAD, State.CANCELLED} else outcome
+
+
+async def _with_cause(store: Store, outcome: Outcome) -> Outcome:
+    """What ended it stands in its history: seldom wanted, so it is read apart."""
+    record = await read_record(store, outcome.request_id)
+    return replace(outcome, cause=record.cause, by=record.cancel_by, reason=record.cancel_reason)
 
 
 def _state(request_id: str, word: str) -> State:

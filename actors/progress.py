@@ -46,8 +46,8 @@ class ProgressTeller(Actor[Progressed]):
         latest, self._latest = self._latest, {}
         by_session: dict[Session, list[tuple[str, str, Progress]]] = {}
         for attempt, progress in latest.items():
-            told = (attempt.grant.request_id, attempt.grant.fence, progress)
-            by_session.setdefault(attempt.session, []).append(told)
+            one = (attempt.grant.request_id, attempt.grant.fence, progress)
+            by_session.setdefault(attempt.session, []).append(one)
         for session, told in by_session.items():
             for at in range(0, len(told), BATCH):
                 try:

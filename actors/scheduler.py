@@ -38,6 +38,7 @@ class Scheduler(Actor[HostReady]):
     async def started(self) -> None:
         """Look for ever. Hosts are asked: the code that a replaced one has loaded may have other schedules."""
         self.every(LONGEST_PAUSE_S, self._ask_hosts)
+        await self._ask_hosts()
         self.spawn_task(self._look_for_ever())
 
     async def receive(self, message: HostReady) -> object:

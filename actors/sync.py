@@ -7,18 +7,23 @@ loop until it is over, but never deadlocks, as the client's loop is another. A f
 from __future__ import annotations
 
 import atexit
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping
+from queue import SimpleQueue
 from threading import Lock
 from types import TracebackType
-from typing import Any, Self, Unpack
+from typing import Any, Self, TypeVar, Unpack
 
 from ..leases.errors import MyceliumError
+from ..ledger.cancel import Cancelled
+from ..ledger.progress import Progress
 from ..ledger.record import Record
 from ..ledger.states import State
 from .client import Client, ClientSettings, Tools, connect
 from .job import Job, OnUnknown
 from .portal import Portal
 from .submissions import AnyCall, CallOptions, Submission
+
+_T = TypeVar("_T")
 
 
 class SyncJob:
@@ -49,9 +54,57 @@ class SyncJob:
         """As `Job.record`."""
         return self._loop.run(self._job.record)
 
-    def result(self, timeout_s: float | None = None, *, on_unknown: OnUnknown = "auto") -> Any:  # noqa: ANN401
-        """As `Job.result`; blocks this thread."""
-        return self._loop.run(lambda: self._job.result(timeout_s, on_unknown=on_unknown))
+    def cancel(self, *, by: str = "", reason: str = "") -> Cancelled:
+        """As `Job.cancel`."""
+        return self._loop.run(lambda: self._job.cancel(by=by, reason=reason))
+
+    def progress(self) -> Progress | None:
+        """As `Job.progress`."""
+        return self._loop.run(self._job.progress)
+
+    def follow(self) -> Generator[Progress]:
+        """As `Job.follow`; blocks this thread between two of them."""
+
+        async def follow(tell: Callable[[Progress], None]) -> None:
+            async for progress in self._job.follow():
+                tell(progress)
+
+        yield from self._telling(follow)
+
+    def result(
+        self,
+        timeout_s: float | None = None,
+        *,
+        on_unknown: OnUnknown = "auto",
+        on_progress: Callable[[Progress], object] | None = None,
+    ) -> Any:  # noqa: ANN401 - what the tool returned, as a JSON value
+        """As `Job.result`; blocks this thread, in which `on_progress` is called as well."""
+        if on_progress is None:
+            return self._loop.run(lambda: self._job.result(timeout_s, on_unknown=on_unknown))
+
+        async def result(tell: Callable[[Progress], None]) -> object:
+            return await self._job.result(timeout_s, on_unknown=on_unknown, on_progress=tell)
+
+        telling = self._telling(result)
+        while True:
+            try:
+                on_progress(next(telling))
+            except StopIteration as end:
+                return end.value
+
+    def _telling(
+        self, work: Callable[[Callable[[Progress], None]], Coroutine[Any, Any, _T]]
+    ) -> Generator[Progress, None, _T]:
+        """Do work on the client's loop, and give here what it tells meanwhile; then what it came to."""
+        told: SimpleQueue[Progress | None] = SimpleQueue()
+        future = self._loop.start(lambda: work(told.put))
+        future.add_done_callback(lambda _: told.put(None))
+        try:
+            while (progress := told.get()) is not None:
+                yield progress
+            return future.result()
+        finally:
+            future.cancel()
 
 
 class SyncClient:
@@ -85,13 +138,13 @@ class SyncClient:
         call: AnyCall | str,
         arguments: Mapping[str, object] | None = None,
         *,
-        timeout_s: float | None = None,
+        wait_s: float | None = None,
         on_unknown: OnUnknown = "auto",
         **options: Unpack[CallOptions],
     ) -> Any:  # noqa: ANN401 - what the tool returned, as a JSON value
         """As `Client.call`."""
         work = self._client.call
-        return self._loop.run(lambda: work(call, arguments, timeout_s=timeout_s, on_unknown=on_unknown, **options))
+        return self._loop.run(lambda: work(call, arguments, wait_s=wait_s, on_unknown=on_unknown, **options))
 
     def job(self, request_id: str) -> SyncJob:
         """As `Client.job`."""

@@ -305,11 +305,11 @@ def _terms(name: str, fn: Callable[..., Any], declared: Declaration) -> Terms:
 
 
 def _non_retryable(name: str, declared: Declaration) -> tuple[type[BaseException], ...]:
-    said = declared.get("non_retryable", ())
-    errors = said if isinstance(said, tuple) else (said,)
+    said: object = declared.get("non_retryable", ())
+    errors = cast("tuple[object, ...]", said) if isinstance(said, tuple) else (said,)
     if not all(isinstance(error, type) and issubclass(error, BaseException) for error in errors):
         raise _refused(name, "has something in non_retryable that is no class of errors")
-    return errors
+    return cast("tuple[type[BaseException], ...]", errors)
 
 
 def _binding(name: str, declared: Declaration) -> Binding:

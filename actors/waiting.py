@@ -10,8 +10,9 @@ from contextlib import contextmanager
 from ..leases.errors import MyceliumError, ReplyLostError, ScriptError, ServerUnavailableError
 from ..leases.store import Store
 from ..leases.subscription import Heard
-from ..ledger.replies import text
-from ..ledger.states import TERMINAL, State
+from ..ledger.replies import items, text
+from ..ledger.states import HELD, TERMINAL, State
+from .owners import Owners
 
 _POLLED = 1000
 """Waits that one poll interval is meant for."""
@@ -22,9 +23,13 @@ class Watch:
 
     Args:
         unknown: whether an unknown outcome wakes it too.
+
+    Attributes:
+        lost_owner: the session that held it when the server was asked last, if that is lost for good: see `Owners`.
     """
 
     def __init__(self, *, unknown: bool) -> None:
+        self.lost_owner = ""
         self._unknown = unknown
         self._woken = asyncio.Event()
         self._broken: MyceliumError | None = None
@@ -42,13 +47,17 @@ class Watch:
         self._broken = error
         self._woken.set()
 
-    async def changed(self) -> None:
-        """Wait until there is reason to look.
+    async def changed(self, within_s: float | None = None) -> None:
+        """Wait until there is reason to look, or so many seconds.
 
         Raises:
             MyceliumError: the server will not answer this client any more.
         """
-        await self._woken.wait()
+        try:
+            async with asyncio.timeout(within_s):
+                await self._woken.wait()
+        except TimeoutError:
+            return
         self._woken.clear()
         if self._broken is not None:
             raise self._broken
@@ -61,12 +70,16 @@ class Waiters:
         store: the server.
         client_id: names the channel in which the ends of this client's jobs are told.
         poll_s: mean seconds between two polls; messages only make it shorter.
+
+    Attributes:
+        poll_s: the same.
     """
 
     def __init__(self, store: Store, client_id: str, *, poll_s: float) -> None:
         self._store = store
         self._channel = store.keys.settled(client_id)
-        self._poll_s = poll_s
+        self.poll_s = poll_s
+        self._owners = Owners(store)
         self._watches: dict[str, set[Watch]] = {}
         self._poll_now = asyncio.Event()
         self._wanted = asyncio.Event()
@@ -128,7 +141,7 @@ class Waiters:
 
     async def _pause(self) -> None:
         # With many waits the poll gets rarer rather than dearer: it is only the net under the messages.
-        mean_s = self._poll_s * max(1.0, len(self._watches) / _POLLED)
+        mean_s = self.poll_s * max(1.0, len(self._watches) / _POLLED)
         try:
             async with asyncio.timeout(mean_s * random.uniform(0.5, 1.5)):  # noqa: S311 - no secret
                 await self._poll_now.wait()
@@ -138,18 +151,22 @@ class Waiters:
 
     async def _look(self) -> None:
         request_ids = list(self._watches)
-        states = await asyncio.gather(*[self._state(request_id) for request_id in request_ids])
-        for request_id, state in zip(request_ids, states, strict=True):
+        found = await asyncio.gather(*[self._state(request_id) for request_id in request_ids])
+        lost = await self._owners.lost(session for state, session in found if state in HELD)
+        for request_id, (state, session) in zip(request_ids, found, strict=True):
             for watch in self._watches.get(request_id, ()):
-                if watch.interested(state):
+                watch.lost_owner = session if state in HELD and session in lost else ""
+                if watch.lost_owner or watch.interested(state):
                     watch.wake()
 
-    async def _state(self, request_id: str) -> State | None:
+    async def _state(self, request_id: str) -> tuple[State | None, str]:
+        """Where it stands, and who holds it."""
         try:
-            word = await self._store.calls.read("HGET", self._store.keys.row(request_id), "state")
-            return None if word is None else State(text(word))
+            reply = await self._store.calls.read("HMGET", self._store.keys.row(request_id), "state", "session")
+            state, session = [text(value or b"") for value in items(reply)]
+            return State(state), session
         except (ScriptError, ValueError):
-            return None  # not a row of ours: whoever waits for it looks by itself, and hears so
+            return None, ""  # no row, or none of ours: whoever waits for it looks by itself, and hears so
 
     def _fail(self, error: MyceliumError) -> None:
         for watches in self._watches.values():

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 actors = typer.Typer(no_args_is_help=True, help="See how the parts of each worker stand.")
 
 LOOK_EVERY_S = 2.0
-_CLEAR = "\x1b[2J\x1b[H"
+CLEAR = "\x1b[2J\x1b[H"
 _COLUMNS = ("actor", "state", "mailbox", "restarts", "last error", "age")
 
 
@@ -52,7 +52,7 @@ async def _tree(worker: str | None, *, url: str | None, namespace: str, as_json:
         while True:
             found = await _look(store, worker)
             if watch and not as_json and sys.stdout.isatty():
-                typer.echo(_CLEAR, nl=False)
+                typer.echo(CLEAR, nl=False)
             who = "No workers" if worker is None else f"No worker {worker!r}"
             _show(found, as_json=as_json, empty=f"{who} in namespace {namespace!r} at {store.address}.")
             if not watch:

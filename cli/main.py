@@ -6,6 +6,7 @@ import typer
 
 from .actors import actors
 from .options import EPILOG, WORKER_EPILOG, Version
+from .queues import queues
 from .receipts import receipts
 from .schedules import schedules
 from .submit import submit
@@ -48,6 +49,7 @@ def demo(ctx: typer.Context) -> None:
 app.command(epilog=WORKER_EPILOG)(worker)
 app.command(epilog=EPILOG)(submit)
 app.add_typer(transitions, name="transitions", epilog=EPILOG)
+app.add_typer(queues, name="queues", epilog=EPILOG)
 app.add_typer(receipts, name="receipts", epilog=EPILOG)
 app.command(epilog=EPILOG)(workers)
 app.command(epilog=EPILOG)(schedules)

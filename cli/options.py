@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import IntEnum
+from getpass import getuser
 from typing import Annotated
 
 import typer
@@ -57,3 +58,29 @@ Url = Annotated[
 ]
 Namespace = Annotated[str, typer.Option("--namespace", envvar="MYCELIUM_NAMESPACE", help="The namespace of every key.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object, for programs.")]
+
+
+def _login() -> str:
+    try:
+        return getuser()
+    except (KeyError, OSError):
+        return "somebody"
+
+
+def _not_blank(given: str) -> str:
+    if not given.strip():
+        blank = "it is blank: say who asks"
+        raise typer.BadParameter(blank)
+    return given
+
+
+Login = Annotated[
+    str,
+    typer.Option(
+        "--by",
+        default_factory=_login,
+        show_default="your login name",
+        callback=_not_blank,
+        help="Who asks. A stamp in the record, not a proof.",
+    ),
+]

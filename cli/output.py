@@ -7,13 +7,17 @@ import os
 import sys
 from collections.abc import Coroutine, Generator, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from ..leases.errors import BadCallError, JobNotFoundError, MyceliumError, OutcomeError, ServerError, SettingsError
 from .options import ExitCode
+
+if TYPE_CHECKING:
+    from ..ledger.progress import Progress
 
 _PIPED_WIDTH = 240
 _CODES = (
@@ -49,7 +53,7 @@ def say_error(error: MyceliumError, *, as_json: bool) -> ExitCode:
     if as_json:
         told = {"kind": type(error).__name__, "what": error.what, "state": error.state, "next_step": error.next_step}
         if isinstance(error, OutcomeError):
-            told |= {"request_id": error.request_id, "cause": error.cause, "detail": error.detail}
+            told |= {"request_id": error.request_id, "cause": error.cause, "why": error.why, "detail": error.detail}
         typer.echo(json.dumps({"error": told}), err=True)
         return code
     typer.echo(f"error: {shown(str(error))}", err=True)
@@ -99,7 +103,7 @@ def print_fields(fields: Sequence[tuple[str, object]]) -> None:
     """Print names and values, a line each; empty values are left out."""
     width = max((len(name) for name, _ in fields), default=0)
     for name, value in fields:
-        if value not in {"", None}:
+        if value is not None and value != "":
             say(f"{name:<{width}}  {shown(str(value))}")
 
 
@@ -121,6 +125,11 @@ def shown(text: str) -> str:
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 
+def instant(ms: int) -> str:
+    """An instant of the server's, as a date in UTC."""
+    return datetime.fromtimestamp(ms / 1000, UTC).isoformat(sep=" ", timespec="milliseconds").replace("+00:00", "Z")
+
+
 def duration(ms: int) -> str:
     """Milliseconds as a person says them: `0.4s`, `12s`, `3m 05s`, `2h 10m`, `4d 03h`."""
     seconds = max(0, ms) / 1000
@@ -134,3 +143,12 @@ def duration(ms: int) -> str:
     if hours:
         return f"{hours}h {rest_m:02}m"
     return f"{minutes}m {rest_s:02}s" if minutes else f"{rest_s}s"
+
+
+def progress_text(progress: Progress, now_ms: int | None = None) -> str:
+    """How far something has come, on one line; and how long ago that was heard, where the time is given."""
+    share = "" if progress.share is None else f" ({progress.share:.0%})"
+    total = "" if progress.total is None else f" of {progress.total:g}"
+    note = f" {progress.note}" if progress.note else ""
+    ago = "" if now_ms is None else f", {duration(now_ms - progress.at_ms)} ago"
+    return f"{progress.done:g}{total}{share}{note}{ago}"

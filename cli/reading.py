@@ -1,9 +1,12 @@
-"""Reads JSON from the command line, a file or stdin: a call's arguments, or a result."""
+"""Reads what is typed: JSON from the command line, a file or stdin; labels; moments."""
 
 from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from datetime import datetime
 from pathlib import Path
 from typing import cast
 
@@ -93,3 +96,33 @@ def _no_repeats(pairs: list[tuple[str, object]]) -> dict[str, object]:
 def _kind(value: object) -> str:
     names = {"list": "a list", "str": "text", "bool": "true or false", "int": "a number", "float": "a number"}
     return names.get(type(value).__name__, "null")
+
+
+def read_labels(given: Sequence[str]) -> dict[str, str]:
+    """Read labels from `name=value` words.
+
+    Raises:
+        BadArgumentsError: one is not written so.
+    """
+    pairs = [word.partition("=") for word in given]
+    if not all(name and equals for name, equals, _ in pairs):
+        raise BadArgumentsError("A label is written NAME=VALUE.", next_step=f"{_NOTHING} Correct it.")
+    return {name: value for name, _, value in pairs}
+
+
+def read_when(name: str, given: str | None) -> datetime | float | None:
+    """Read a moment: seconds from now, or a date and time with its zone, as `2026-03-01T09:00+01:00`.
+
+    Raises:
+        BadArgumentsError: it is neither.
+    """
+    if given is None:
+        return None
+    with suppress(ValueError):
+        return float(given)
+    try:
+        return datetime.fromisoformat(given)
+    except ValueError:
+        what = f"{name} {given!r} is no moment."
+        next_step = f"{_NOTHING} Give seconds from now, or a time with its zone: 2026-03-01T09:00+01:00."
+        raise BadArgumentsError(what, next_step=next_step) from None

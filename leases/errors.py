@@ -134,11 +134,21 @@ class OutcomeError(MyceliumError):
         request_id: the transition.
         cause: the error class the tool or provider named, or a reason word; never arguments or results.
         detail: the message that came with it.
+        why: of one that is dead or cancelled, the word for what ended it (see `Cause`); empty: nothing says.
     """
 
     def __init__(  # noqa: PLR0913 - an outcome is told whole or not at all
-        self, what: str, *, next_step: str, state: str, request_id: str, cause: str = "", detail: str = ""
+        self,
+        what: str,
+        *,
+        next_step: str,
+        state: str,
+        request_id: str,
+        cause: str = "",
+        detail: str = "",
+        why: str = "",
     ) -> None:
+        self.why = why
         self.request_id = request_id
         self.cause = cause
         self.detail = detail
@@ -154,15 +164,19 @@ class JobUnknownError(OutcomeError):
 
 
 class JobCancelledError(OutcomeError):
-    """Never dispatched."""
+    """Somebody cancelled it, or its time was over: it has no effect, and does not run any more."""
 
 
 class JobDeadError(OutcomeError):
-    """Attempts or deaths are used up."""
+    """Attempts, deaths or timeouts are used up; no effect exists."""
 
 
 class ResultTimeoutError(MyceliumError):
     """The wait ended before the job did. The job goes on: nothing was written to it."""
+
+
+class OwnerLostError(ResultTimeoutError):
+    """The wait ended: whoever held the job is lost, and nobody has taken it up for a whole TTL: is there a worker?"""
 
 
 class JobNotFoundError(MyceliumError):

@@ -40,6 +40,7 @@ class RowView:
         doubt: an attempt before its last one may have had the effect.
         worn_out: as many hosts or sessions ended under it as may.
         intact: no field is missing that could be filled in.
+        cancelled: somebody asked for its cancel, so that it does not run again.
     """
 
     state: State
@@ -50,6 +51,7 @@ class RowView:
     doubt: bool
     worn_out: bool
     intact: bool
+    cancelled: bool = False
 
 
 _DECIDED_BY_STATE: Mapping[State, Ruling] = {
@@ -59,6 +61,7 @@ _DECIDED_BY_STATE: Mapping[State, Ruling] = {
     State.CANCELLED: Ruling(Gate.HARD_BLOCK, Why.CANCELLED),
     State.DEAD: Ruling(Gate.HARD_BLOCK, Why.DEAD),
 }
+_RUNS = frozenset({Gate.ALLOW, Gate.RECLAIM, Gate.SOFT_BLOCK})
 
 
 def resolve(view: RowView, binding: Binding, liveness: Liveness, key: KeyMatch, age: KeyAge) -> Ruling:
@@ -75,7 +78,13 @@ def resolve(view: RowView, binding: Binding, liveness: Liveness, key: KeyMatch, 
         return Ruling(Gate.REPAIR, Why.INCOMPLETE)
     if decided := _DECIDED_BY_STATE.get(view.state):
         return decided
-    rules = _Rules.of(view, binding)
+    ruling = _judge(view, _Rules.of(view, binding), liveness, key, age)
+    if view.cancelled and ruling.gate in _RUNS:
+        return Ruling(Gate.HARD_BLOCK, Why.CANCELLED)
+    return ruling
+
+
+def _judge(view: RowView, rules: _Rules, liveness: Liveness, key: KeyMatch, age: KeyAge) -> Ruling:
     if view.state is State.READY:
         return _ready(view, rules, key, age)
     if view.state is State.FAILED:

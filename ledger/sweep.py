@@ -90,21 +90,19 @@ async def run_once(store: Store) -> SweepReport:
     Raises:
         ServerError: the server could not be asked; what was swept is swept.
     """
-    sessions = rows = promoted = overdue = woken = 0
+    sessions = rows = 0
+    moved = [0, 0, 0]
     more = True
     while more:
         # The server's own clock decides, here and in `expire`.
         _, left, *told = words(await store.calls.run(sweep_script(page=PAGE)))
-        promoted, overdue, woken = (
-            was + integer(now) for was, now in zip((promoted, overdue, woken), told[:3], strict=True)
-        )
-        lapsed = [text(value) for value in told[3:]]
-        for session_id in lapsed:
+        moved = [was + integer(now) for was, now in zip(moved, told[:3], strict=True)]
+        for session_id in map(text, told[3:]):
             gone, taken = await expire(store, session_id)
             sessions += gone
             rows += taken
         more = bool(integer(left))
-    return SweepReport(sessions, rows, promoted, overdue, woken)
+    return SweepReport(sessions, rows, *moved)
 
 
 async def expire(store: Store, session_id: str) -> tuple[int, int]:

@@ -6,10 +6,11 @@ share one server, which `mycelium_server` can be overridden to choose.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from typing import Any
 
 from ..actors.client import Client, Tools
+from ..actors.schedules import Schedule
 from ..leases.errors import SettingsError
 from .servers import private_server
 from .worker import InMemoryWorker, in_memory_worker
@@ -37,6 +38,12 @@ def mycelium_tools() -> Tools:
 
 
 @pytest.fixture
+def mycelium_schedules() -> Iterable[Schedule]:
+    """When it calls tools by itself: override it."""
+    return ()
+
+
+@pytest.fixture
 def mycelium_settings() -> dict[str, Any]:
     """Fields of `WorkerSettings` that differ from the defaults: override it."""
     return {}
@@ -44,10 +51,15 @@ def mycelium_settings() -> dict[str, Any]:
 
 @pytest_asyncio.fixture
 async def mycelium_worker(
-    mycelium_server: str, mycelium_tools: Tools, mycelium_settings: dict[str, Any]
+    mycelium_server: str,
+    mycelium_tools: Tools,
+    mycelium_schedules: Iterable[Schedule],
+    mycelium_settings: dict[str, Any],
 ) -> AsyncIterator[InMemoryWorker]:
     """A worker in the process of the test; see `InMemoryWorker`."""
-    async with in_memory_worker(mycelium_tools, server=mycelium_server, **mycelium_settings) as worker:
+    async with in_memory_worker(
+        mycelium_tools, schedules=mycelium_schedules, server=mycelium_server, **mycelium_settings
+    ) as worker:
         yield worker
 
 

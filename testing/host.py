@@ -18,7 +18,7 @@ from ..actors.hosts.frames import Answer, Ask, Done, Hello, Run, ToControl
 from ..actors.hosts.host import HostProcess, HostSettings
 from ..actors.hosts.listener import HostListener
 from ..actors.hosts.serving import Serving, facts_of
-from ..actors.load import AnyTool
+from ..actors.load import App
 
 
 class InMemoryChild:
@@ -26,7 +26,7 @@ class InMemoryChild:
 
     Args:
         sock: its end of the socket pair; it takes a copy.
-        tools: what it can run, by name.
+        app: what it can run, and when by itself.
         slots: threads for plain functions.
         max_result_bytes: limit on one encoded result.
         on_death: called one time, on the loop, when it has ended.
@@ -35,7 +35,7 @@ class InMemoryChild:
     def __init__(
         self,
         sock: socket.socket,
-        tools: Mapping[str, AnyTool],
+        app: App,
         slots: int,
         max_result_bytes: int,
         on_death: Callable[[], None],
@@ -43,8 +43,9 @@ class InMemoryChild:
         self.pid = os.getpid()
         self._on_death = on_death
         self._code: int | None = None
-        self._serving = Serving(sock.dup(), dict(tools), slots, max_result_bytes, leave=self._leave)
-        self._serving.link.send(Hello(self.pid, {name: facts_of(tool) for name, tool in tools.items()}))
+        self._serving = Serving(sock.dup(), app.tools, slots, max_result_bytes, leave=self._leave)
+        tools = {name: facts_of(tool) for name, tool in app.tools.items()}
+        self._serving.link.send(Hello(self.pid, tools, "", {name: each.facts for name, each in app.schedules.items()}))
 
     def kill(self) -> None:
         """End it; a second time it does nothing."""
@@ -72,14 +73,14 @@ class InMemoryHost(HostProcess):
 
     def __init__(
         self,
-        tools: Mapping[str, AnyTool],
+        app: App,
         tools_spec: str,
         slots: int,
         listener: HostListener,
         settings: HostSettings,
     ) -> None:
         super().__init__(tools_spec, slots, listener, settings)
-        self._objects = tools
+        self._app = app
         self.runs: dict[str, Run] = {}
         self.asks: dict[int, Ask] = {}
         self.changed = asyncio.Event()
@@ -101,7 +102,7 @@ class InMemoryHost(HostProcess):
 
     def _start_child(self, ours: socket.socket, theirs: socket.socket, environment: Mapping[str, str]) -> Child:
         del ours, environment
-        return InMemoryChild(theirs, self._objects, self._slots, self._settings.max_result_bytes, self._died)
+        return InMemoryChild(theirs, self._app, self._slots, self._settings.max_result_bytes, self._died)
 
     def _take(self, frame: ToControl) -> None:
         super()._take(frame)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import uuid
-from collections.abc import AsyncGenerator, Generator, Mapping
+from collections.abc import AsyncGenerator, Generator, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -14,9 +14,10 @@ from typing import Any, Final
 from ..actors.client import Client, ClientSettings, Tools
 from ..actors.hosts.host import HostSettings
 from ..actors.hosts.listener import HostListener
-from ..actors.load import AnyTool
+from ..actors.load import App
 from ..actors.messages import Quiet, TakeAgain, TellWhenDone, Wake
 from ..actors.runtime import ActorSystem
+from ..actors.schedules import Schedule
 from ..actors.settings import WorkerSettings
 from ..actors.submissions import tools_by_name
 from ..actors.worker import tree
@@ -36,6 +37,8 @@ SESSION: Final = SessionSettings(ttl_s=86400.0, renew_every_s=14400.0, call_time
 STEPS = 32
 """In so many steps time is moved, if nothing falls due in between."""
 _ROUNDS = 1000
+_SPREAD_S = 0.5
+"""So long after the due time of a schedule all workers have woken up for it."""
 # A holder counts as dead as soon as in production, whatever the length of the session.
 _DEFAULTS: Final[dict[str, Any]] = {
     "app": "tests",
@@ -58,12 +61,12 @@ class _Even(random.Random):
 class _Hosts:
     """The hosts of one worker, as its actors make them."""
 
-    tools: Mapping[str, AnyTool]
+    app: App
     made: list[InMemoryHost] = field(default_factory=list[InMemoryHost])
 
     def make(self, spec: str, slots: int, listener: HostListener, settings: HostSettings) -> InMemoryHost:
         self.made = [host for host in self.made if host.exited is None]
-        self.made.append(InMemoryHost(self.tools, spec, slots, listener, settings))
+        self.made.append(InMemoryHost(self.app, spec, slots, listener, settings))
         return self.made[-1]
 
 
@@ -233,16 +236,20 @@ class InMemoryWorker:
         return await self.store.calls.read("HGET", self.store.keys.meta(), "seq")
 
     async def _due_in_s(self) -> float:
-        """Seconds until the next job is due, or the next unknown one is asked about."""
+        """Seconds until a job is due, or made by a schedule, or an unknown one is asked about."""
         keys = self.store.keys
-        lines = [keys.delayed(), keys.expiring(), keys.gates(), *(keys.unknown(tool) for tool in self._hosts.tools)]
         now_ms = self.clock.now_ms
+        lines = [keys.delayed(), keys.expiring(), keys.gates(), *(keys.unknown(tool) for tool in self._hosts.app.tools)]
         reads = [
             self.store.calls.read("ZRANGEBYSCORE", line, f"({now_ms}", "+inf", "WITHSCORES", "LIMIT", 0, 1)
             for line in lines
         ]
         found = [items(reply) for reply in await asyncio.gather(*reads)]
-        return min([(float(text(pair[1])) - now_ms) / 1000 for pair in found if pair], default=float("inf"))
+        due_s = [(float(text(pair[1])) - now_ms) / 1000 for pair in found if pair]
+        now = self.clock.now
+        nexts = [schedule.facts.rule.after(now) for schedule in self._hosts.app.schedules.values()]
+        due_s += [(due - now).total_seconds() + _SPREAD_S for due in nexts if due is not None]
+        return min(due_s, default=float("inf"))
 
     def _longest_step_s(self) -> float:
         session = self._settings.session
@@ -276,6 +283,7 @@ class InMemoryWorker:
 async def in_memory_worker(
     tools: Tools,
     *,
+    schedules: Iterable[Schedule] = (),
     server: str = "embedded",
     namespace: str | None = None,
     **settings: Any,  # noqa: ANN401 - the fields of WorkerSettings, which checks them
@@ -284,6 +292,7 @@ async def in_memory_worker(
 
     Args:
         tools: what it can run.
+        schedules: when it calls tools by itself.
         server: `embedded`: a real server in memory, for this worker only; `fakeredis`; or the URL of one that is there.
         namespace: the namespace of its keys; None: one that nobody else has.
         **settings: fields of `WorkerSettings`, as `slots=1`. The session is a day long if none is given.
@@ -311,7 +320,7 @@ async def in_memory_worker(
         ends.push_async_callback(client.aclose)
         clock.rules(store)
         clock.rules(other)
-        hosts, rng = _Hosts(known), _Even()
+        hosts, rng = _Hosts(App(known, {each.name: each for each in schedules})), _Even()
         system = ActorSystem(tree(store, chosen, clock, rng, make_process=hosts.make), rng=rng)
         await system.start()
         worker = InMemoryWorker(system, store, client, clock=clock, settings=chosen, hosts=hosts)

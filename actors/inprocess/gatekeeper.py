@@ -198,4 +198,5 @@ def _view(shown: Shown) -> RowView:
         doubt=shown.doubt,
         worn_out=shown.deaths >= shown.max_deaths,
         intact=True,
+        cancelled=shown.cancelled,
     )

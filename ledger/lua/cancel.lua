@@ -1,7 +1,7 @@
 -- Cancel a transition: what nobody holds is cancelled, what is held is asked to stop, what may have been sent is found out.
 -- ARGV  op request_id by reason
 -- REPLY cancelled asked unknown ended missing corrupt
--- WRITES row args result unknown asked tools line rota waiting gate delayed expiring meta states counters events share ticket aliases
+-- WRITES row args result unknown asked tools line rota waiting gate delayed expiring meta states counters events share ticket aliases queues running
 -- INCLUDE prelude keys line record
 local r, why = read_named(request_id)
 if not r then return {why, '', ''} end

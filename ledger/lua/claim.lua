@@ -1,7 +1,7 @@
 -- Take one intended effect for this very holder: record it if it is new, run it again if a ruling on it still stands.
 -- ARGV  session epoch:digits op client request_id effect ticket share drift tool effect_class mode again max_attempts max_deaths keep keep_result about asked key own boundary expect auth window_ms:int body
 -- REPLY granted known conflict drift corrupt lost epoch
--- WRITES row args result ready unknown held meta states counters events share ticket aliases
+-- WRITES row args result line rota waiting queues gate running delayed expiring asked unknown held meta states counters events share ticket aliases tools
 -- INCLUDE prelude keys line record identity
 local barred = barred_word(session, epoch)
 if barred then return {barred} end
@@ -50,8 +50,9 @@ local function by_key()
 end
 
 local function may_run()
-  -- Whoever asked for the cancel was told that it does not run again.
-  if digits(r.n) ~= expect or r.cancel then return false end
+  if digits(r.n) ~= expect then return false end
+  -- Whoever asked for the cancel was told that it does not run again. What has limits is left to those who take it in turn.
+  if stop_word(r) or r.limits then return false end
   if r.state == 'failed' then return CLASS[strict.class] < CLASS.non_idempotent_mutate end
   if r.state ~= 'ready' and r.state ~= 'unknown' then return false end
   if r.state == 'ready' and (r.doubt ~= '1' or strict.class == 'read') then return true end

@@ -1,7 +1,7 @@
 -- Record what was decided about a claimed transition: it may be attempted, or it is denied and has failed without an effect.
 -- ARGV  session epoch:digits op request_id fence:digits allowed decision boundary
 -- REPLY decided denied before stale lost epoch missing corrupt
--- WRITES row args result unknown held meta states counters events share ticket aliases
+-- WRITES row args result unknown held meta states counters events share ticket aliases line rota waiting queues gate running asked expiring tools
 -- INCLUDE prelude keys line record
 local barred = barred_word(session, epoch)
 if barred then return {barred} end

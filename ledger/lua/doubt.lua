@@ -1,7 +1,7 @@
 -- Put a ready row that may have been sent, and may not be sent again, where unknown ones are looked after.
 -- ARGV  request_id expect:digits error
 -- REPLY unknown changed missing corrupt
--- WRITES row result unknown tools meta states counters events
+-- WRITES row result unknown tools meta states counters events line rota waiting queues gate running
 -- INCLUDE prelude keys line record
 local r, why = read_named(request_id)
 if not r then return {why} end

@@ -1,7 +1,7 @@
 -- Take a page of what a lapsed session held and give each row what its class and boundary say.
 -- ARGV  session page:int
 -- REPLY alive more expired gone
--- WRITES row args result ready unknown held session sessions meta states counters events
+-- WRITES row args result line rota waiting queues gate running delayed expiring asked unknown held session sessions meta states counters events share ticket aliases tools
 -- INCLUDE prelude keys line record
 local deadline = redis.call('ZSCORE', sessions_key(), session)
 if not deadline then return {'gone', 0} end
@@ -31,7 +31,7 @@ local word = 'more'
 if redis.call('HLEN', held_key(session)) == 0 then
   word = 'expired'
   redis.call('ZREM', sessions_key(), session)
-  redis.call('DEL', session_key(session), held_key(session))
+  redis.call('DEL', session_key(session), held_key(session), asked_key(session))
   count('sessions_lost')
 end
 flush()

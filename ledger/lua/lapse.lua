@@ -1,7 +1,7 @@
 -- Take one transition from a holder that has ended, and give it what its class and boundary say.
 -- ARGV  request_id
 -- REPLY taken held grace free missing corrupt
--- WRITES row args result ready unknown held tools meta states counters events share ticket aliases
+-- WRITES row args result line rota waiting queues gate running delayed expiring asked unknown held tools meta states counters events share ticket aliases
 -- INCLUDE prelude keys line record
 local r, why = read_named(request_id)
 if not r then return {why} end

@@ -1,7 +1,7 @@
 -- Take a person's word that the holder of a transition is dead.
 -- ARGV  op request_id by reason presumed_ms:int override
 -- REPLY declared alive over nobody terminal missing corrupt
--- WRITES row args result ready unknown held session tools meta states counters events share ticket aliases
+-- WRITES row args result line rota waiting queues gate running delayed expiring asked unknown held session tools meta states counters events share ticket aliases
 -- INCLUDE prelude keys line record past
 local r, why = read_named(request_id)
 if not r then return {why, '', ''} end

@@ -1,7 +1,7 @@
 -- Record what a person verified of an unknown transition: it happened, or it was not executed. Once.
 -- ARGV  op request_id expect:digits verified by reason presumed_ms:int override body
 -- REPLY released already held lapsed alive open terminal changed missing corrupt
--- WRITES row args result ready unknown meta states counters events share ticket aliases
+-- WRITES row args result line rota waiting queues gate running delayed expiring asked unknown meta states counters events share ticket aliases tools
 -- INCLUDE prelude keys line record rerun past
 local r, why = read_named(request_id)
 if not r then return {why, ''} end

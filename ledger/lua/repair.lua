@@ -1,7 +1,7 @@
 -- Fill in what a damaged row lacks with the strictest that it can mean; a row without a state stays as it is.
 -- ARGV  request_id effect effect_class mode keep:digits keep_result:digits
 -- REPLY repaired whole missing hopeless
--- WRITES row args result ready unknown held tools meta states counters events share ticket aliases
+-- WRITES row args result line rota waiting queues gate running delayed expiring asked unknown held tools meta states counters events share ticket aliases
 -- INCLUDE prelude keys line record
 local r, why, canonical = read(request_id)
 if why == 'alias' then
@@ -80,5 +80,18 @@ elseif refenced and HELD[r.state] and redis.call('ZSCORE', sessions_key(), r.ses
   -- Its holder can settle it no more; whoever sweeps that session still finds it.
   redis.call('HSET', held_key(r.session), r.id, r.fence)
 end
+-- Whoever came upon it while it was damaged has dropped it from where it is found.
+local function found_in(index)
+  return redis.call('ZSCORE', index, request_id)
+end
+if r.state == 'ready' and r.queued ~= '0' and redis.call('HEXISTS', row_key(request_id), 'gate') == 0
+    and not found_in(line_key(r.line)) then
+  stand(r)
+elseif r.state == 'delayed' and not found_in(delayed_key()) then
+  redis.call('ZADD', delayed_key(), digits(now_ms), request_id)
+elseif r.state == 'unknown' and not found_in(unknown_key(r.tool)) then
+  redis.call('ZADD', unknown_key(r.tool), digits(now_ms), request_id)
+end
+if (r.start_by or r.deadline) and not TERMINAL[r.state] then redis.call('ZADD', expiring_key(), digits(now_ms), request_id) end
 flush()
 return {'repaired'}

@@ -19,6 +19,7 @@ r.fence = digits(redis.call('HINCRBY', meta_key(), 'fence', 1))
 r.queued = '1'
 make_ready(r, 'requeued', {
   fence = r.fence, queued = '1', boundary = 'not_crossed', fails = '0', deaths = '0', timeouts = '0', attempts = '0', error = '',
+  doubt = '',
   auth = 'operator', requeue_op = op, requeued_by = by, requeue_reason = reason, requeued_ms = digits(now_ms),
 })
 count('requeued')

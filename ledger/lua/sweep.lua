@@ -20,19 +20,15 @@ local function end_overdue(id)
   redis.call('ZREM', expiring_key(), id)
   local r = read(id)
   if not r or TERMINAL[r.state] then return false end
-  local overdue = r.deadline and tonumber(r.deadline) <= now_ms
-  if r.state == 'ready' or r.state == 'delayed' or r.state == 'parked' then
-    if overdue then
-      stop(r, 'deadline', {})
-      return true
-    elseif r.start_by and tonumber(r.start_by) <= now_ms and r.attempts == 0 then
-      finish(r, 'cancelled', 'expired', '', {error = 'Expired'})
-      return true
-    end
+  local stopped = stop_word(r)
+  if stopped and not HELD[r.state] and r.state ~= 'unknown' then
+    stop(r, stopped, {})
+    return true
   end
-  if r.deadline and not overdue then
+  if not r.deadline then return false end
+  if tonumber(r.deadline) > now_ms then
     redis.call('ZADD', expiring_key(), r.deadline, id)
-  elseif overdue and HELD[r.state] then
+  elseif HELD[r.state] then
     redis.call('HSET', asked_key(r.session), id, r.fence)
     cancels = true
   end
@@ -44,15 +40,16 @@ local function look_at_full(gate)
   redis.call('ZREM', full_key(), gate)
   local head = redis.call('ZRANGE', gate_key(gate), 0, 0)[1]
   local r = head and read(head)
-  local room = head and not r
+  local room = head and not r and 1 or 0
   for _, limit in ipairs(r and limits_of(r) or {}) do
-    if limit.gate == gate and has_room(limit) then room = true end
+    if limit.gate == gate and has_room(limit) then room = limit.at_most - redis.call('SCARD', running_key(limit.key)) end
   end
-  if room then wake(gate, 1) end
+  -- As many as there are places: a place that was lost at some time is not lost for ever.
+  if room > 0 then wake(gate, math.min(WAKE, room)) end
   if redis.call('EXISTS', gate_key(gate)) == 1 then
     redis.call('ZADD', full_key(), digits(now_ms + FULL_AGAIN_MS), gate)
   end
-  return room
+  return room > 0
 end
 
 local function each_due(index, take)

@@ -4,7 +4,7 @@
 -- EACH  known: tool effect_class mode again alone
 -- EACH  queue: name share:int most:int
 -- REPLY ok lost epoch settled late stale missing corrupt
--- WRITES row args result delayed expiring line rota waiting aging gate gates full running rate asked unknown held session meta states counters events
+-- WRITES row args result delayed expiring line rota waiting aging gate gates full running rate asked unknown held session meta states counters events queues tools share ticket aliases
 -- INCLUDE prelude keys line record settle pick
 
 -- This very turn has claimed and its reply was lost: what it settled and granted is told again, and nothing is done.
@@ -124,18 +124,15 @@ local function accept(id, order, tool)
   end
   if r.state ~= 'ready' or r.tool ~= tool.name then return false end
   r.popped = true
-  if r.deadline and tonumber(r.deadline) <= now_ms or r.cancel then
-    stop(r, r.cancel and 'cancelled' or 'deadline', {})
+  local stopped = stop_word(r)
+  if stopped then
+    stop(r, stopped, {})
     return false
   end
-  if r.start_by and r.attempts == 0 and tonumber(r.start_by) <= now_ms then
-    finish(r, 'cancelled', 'expired', '', {error = 'Expired'})
-    return false
-  end
-  local limits = limits_of(r)
-  local gate, look_ms = gate_of(r, limits, order)
+  local limits, place = limits_of(r), place_of(r.line, order)
+  local gate, look_ms = gate_of(r, limits, place)
   if gate then
-    put_aside(r, order, gate, look_ms, limits)
+    put_aside(r, place, gate, look_ms, limits)
     aside = aside + 1
     return false
   end

@@ -1,7 +1,7 @@
 -- Record what a provider said of an unknown transition, if it is still the one that was asked about.
 -- ARGV  request_id fence:digits said by evidence asks next_ms:int window_ms:int body
 -- REPLY settled refused missing corrupt window
--- WRITES row args result ready unknown meta states counters events
+-- WRITES row args result line rota waiting queues gate running delayed expiring asked unknown meta states counters events share ticket aliases tools
 -- INCLUDE prelude keys line record rerun
 local r, why = read(request_id)
 if not r then return {why, ''} end

@@ -26,8 +26,8 @@ class Pool:
         self.stage = stage
         self.store = stage.client.store
 
-    async def start(self, **changes: object) -> Worker:
-        return await self.stage.start(**{"app": "chaos.pool_tools", **changes})
+    async def start(self, *, slots: int = 16) -> Worker:
+        return await self.stage.start(app="chaos.pool_tools", slots=slots, solo=1)
 
     async def submit(
         self, tool: AnyTool, key: str, *, options: dict[str, object] | None = None, **arguments: object
@@ -88,7 +88,7 @@ async def test_what_has_marked_is_not_called_cancelled(pooled: Pool) -> None:
 
 async def test_a_body_alone_in_its_process_is_ended_by_a_cancel_and_by_its_timeout(pooled: Pool) -> None:
     gate = pooled.stage.gate()
-    await pooled.start(solo=1)
+    await pooled.start()
     await pooled.submit(pool.think_alone, "asked", gate=gate.path)
     await pooled.begun("asked")
     await cancel(pooled.store, "asked")

@@ -24,7 +24,10 @@ from kit.in_memory_shop import (
     sell_with_much_arithmetic,
 )
 from mycelium.actors.job import Job
+from mycelium.actors.schedule_facts import utc_text
+from mycelium.actors.schedules import schedule
 from mycelium.leases.errors import ActorStoppedError, JobFailedError, ResultTimeoutError, SettingsError
+from mycelium.ledger.listing import list_transitions
 from mycelium.ledger.sessions import list_sessions
 from mycelium.ledger.states import Boundary, State
 from mycelium.testing import InMemoryWorker, in_memory_worker
@@ -53,8 +56,19 @@ async def test_the_main_path_is_the_same_on_a_real_server_and_on_fakeredis(any_s
         assert await history(now) == ["ready", "claimed", "attempting", "completed"]
 
 
+async def test_a_schedule_makes_one_job_for_each_due_time(url: str, shop: Shop) -> None:
+    hourly = schedule("hourly", sell.bind("A"), cron="0 * * * *", zone="UTC")
+    async with in_memory_worker(TOOLS, schedules=[hourly], server=url) as worker:
+        await worker.advance(timedelta(days=2))
+        made = {line.record.request_id for line in await list_transitions(worker.store, limit=100)}
+        now = worker.clock.now
+    hours = [now.replace(minute=0, second=0, microsecond=0) - timedelta(hours=ago) for ago in range(48)]
+    assert made == {f"schedule:hourly:{utc_text(hour)}" for hour in hours}
+    assert len(shop.sold) == len(hours)
+
+
 async def test_code_that_waits_for_its_result_is_served_without_being_told(worker: InMemoryWorker) -> None:
-    assert await worker.client.call(sell.bind("A"), request_id="A", wait_s=20) == "A"
+    assert await (await worker.client.submit(sell.bind("A"), request_id="A")).result(20) == "A"
 
 
 async def test_a_delayed_call_runs_at_its_very_millisecond(worker: InMemoryWorker, shop: Shop) -> None:
@@ -113,7 +127,7 @@ async def test_a_session_lives_through_any_time_that_passes(worker: InMemoryWork
     await worker.advance(timedelta(days=365))
     (after,) = await list_sessions(worker.store)
     assert after.session_id == before.session_id
-    assert await worker.client.call(sell.bind("A"), request_id="A", wait_s=20) == "A"
+    assert await (await worker.client.submit(sell.bind("A"), request_id="A")).result(20) == "A"
 
 
 # ── what goes wrong in a tool ────────────────────────────────────────────────────────────────────────────────────────
@@ -173,7 +187,7 @@ async def test_a_thread_that_hangs_is_ended_with_its_host(worker: InMemoryWorker
     await worker.advance(60, patience_s=0.01)
     assert (await job.state(), worker.running) == (State.UNKNOWN, [])
     shop.go.set()
-    assert await worker.client.call(sell.bind("B"), request_id="B", wait_s=20) == "B"
+    assert await (await worker.client.submit(sell.bind("B"), request_id="B")).result(20) == "B"
     assert await job.state() is State.UNKNOWN
 
 
@@ -213,7 +227,7 @@ async def test_a_host_that_dies_leaves_what_was_marked_unknown(worker: InMemoryW
     assert (record.state, record.boundary, record.deaths) == (State.UNKNOWN, Boundary.MAYBE_CROSSED, 1)
     assert worker.running == []
     assert shop.left.is_set()
-    assert await worker.client.call(sell.bind("B"), request_id="B", wait_s=20) == "B"
+    assert await (await worker.client.submit(sell.bind("B"), request_id="B")).result(20) == "B"
 
 
 async def test_a_host_that_dies_before_the_mark_costs_an_attempt_and_no_doubt(
@@ -255,7 +269,7 @@ async def test_a_lost_session_takes_what_it_held_and_the_next_one_works(worker: 
     await worker.lose_session()
     assert (await job.state(), worker.running) == (State.UNKNOWN, [])
     assert "session-lost" in [entry.why for entry in (await job.record()).history]
-    assert await worker.client.call(sell.bind("B"), request_id="B", wait_s=20) == "B"
+    assert await (await worker.client.submit(sell.bind("B"), request_id="B")).result(20) == "B"
 
 
 # ── what it leaves behind, and what it refuses ───────────────────────────────────────────────────────────────────────

@@ -75,7 +75,7 @@ def test_a_fake_server_without_fakeredis_says_what_to_install(monkeypatch: pytes
 @pytest.mark.parametrize("server", ["embedded", "fakeredis"])
 async def test_a_worker_may_have_a_server_to_itself(server: str) -> None:
     async with in_memory_worker(TOOLS, server=server) as worker:
-        assert await worker.client.call(sell.bind("A"), request_id="A", wait_s=20) == "A"
+        assert await (await worker.client.submit(sell.bind("A"), request_id="A")).result(20) == "A"
 
 
 def test_a_private_server_ends_with_its_block() -> None:

@@ -6,6 +6,8 @@
 -- A missing limit of a row is none; more than this is looked at by the next turn.
 local WAKE = 100
 local FULL_AGAIN_MS = 30000
+-- Under a gate a level counts as so many submissions: one of a higher level comes before those that were submitted so much earlier.
+local AHEAD = 100000
 
 local entering, entered, waking = {}, {}, {}
 local bell_rings = false
@@ -64,6 +66,12 @@ local function fewer_waiting(queue, shelf, by)
   if redis.call('HINCRBY', waiting_key(queue), shelf, -by) <= 0 then redis.call('HDEL', waiting_key(queue), shelf) end
 end
 
+-- Where a row stands among those that wait under a gate, by its order in its line.
+local function place_of(line, order)
+  local _, level = parts_of(line)
+  return tonumber(order) + level * AHEAD
+end
+
 -- Takes a ready row out of where it waits, for another reason than a claim.
 local function leave(r)
   local gate = redis.call('HGET', row_key(r.id), 'gate')
@@ -113,15 +121,20 @@ local function spend(key, ms)
   end
 end
 
--- A row that was put under a gate goes back to its place in its line.
+-- The first rows that were put under a gate go back to their places in their lines.
 local function wake(gate, most)
   local first = redis.call('ZRANGE', gate_key(gate), 0, most - 1, 'WITHSCORES')
   for at = 1, #first, 2 do
-    local id, order = first[at], first[at + 1]
+    local id, place = first[at], first[at + 1]
     redis.call('ZREM', gate_key(gate), id)
-    local known = redis.call('HMGET', row_key(id), 'state', 'tool', 'line', 'gate')
-    if known[4] == gate then redis.call('HDEL', row_key(id), 'gate') end
-    if known[1] == 'ready' and known[2] then stand({id = id, line = known[3] or ('default:2:' .. known[2] .. ':')}, order) end
+    local known = redis.pcall('HMGET', row_key(id), 'state', 'tool', 'line', 'gate')
+    if known[4] == gate then
+      redis.call('HDEL', row_key(id), 'gate')
+      local line = known[3] or 'default:2:' .. tostring(known[2]) .. ':'
+      if known[1] == 'ready' and parts_of(line) then
+        stand({id = id, line = line}, digits(tonumber(place) - place_of(line, 0)))
+      end
+    end
   end
 end
 
@@ -137,6 +150,15 @@ local function vacate(r)
   if not r.limits then return end
   for _, limit in ipairs(limits_of(r)) do
     if limit.at_most and redis.call('SREM', running_key(limit.key), r.id) == 1 then waking[#waking + 1] = limit.gate end
+  end
+end
+
+-- A place of a key that a row was woken for, and does not take, is the next one's.
+local function pass_on(r, limits, but)
+  for _, limit in ipairs(limits or limits_of(r)) do
+    if limit.at_most and limit.gate ~= but and redis.call('SCARD', running_key(limit.key)) < limit.at_most then
+      waking[#waking + 1] = limit.gate
+    end
   end
 end
 

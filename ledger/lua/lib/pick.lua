@@ -31,52 +31,56 @@ local function has_room(limit)
   local running = redis.call('SCARD', running_key(limit.key))
   if running < limit.at_most then return true end
   local one = redis.call('SRANDMEMBER', running_key(limit.key))
-  if HELD[redis.call('HGET', row_key(one), 'state')] then return false end
+  if HELD[redis.pcall('HGET', row_key(one), 'state')] then return false end
   redis.call('SREM', running_key(limit.key), one)
   return running - 1 < limit.at_most
 end
 
--- Gates that were found closed by this claim, which only makes them fuller, and when to look there again.
+-- Gates that this claim found closed for whoever comes after a place, and when to look there again: a claim only makes them
+-- fuller.
 local closed = {}
 
+-- Whether a limit is closed for a row. Who came first is served first: a cheap one does not spend what a dear one saves up for,
+-- and a fresh one does not take the place for which another was woken.
+local function is_closed(limit, place)
+  local known = closed[limit.gate]
+  if known and place > known.after then return true end
+  local full, look_ms
+  if limit.at_most then
+    full = not has_room(limit)
+  else
+    local over_ms = full_at(limit.key) + limit.cost_ms - now_ms - limit.most_ms
+    full = over_ms > 0.001
+    look_ms = now_ms + math.max(1, math.ceil(over_ms))
+  end
+  local head = tonumber(redis.call('ZRANGE', gate_key(limit.gate), 0, 0, 'WITHSCORES')[2])
+  local behind = head and head < place
+  if not (full or behind) then return false end
+  -- Whoever is in front is to look for itself: nobody might wake it for a place that is free already.
+  if limit.at_most and not full then waking[#waking + 1] = limit.gate end
+  local after = limit.at_most and full and -1 or behind and head or place
+  closed[limit.gate] = {after = math.min(after, known and known.after or after), look_ms = look_ms}
+  return true
+end
+
 -- Under which gate a row has to wait, and when to look there again; nil: it may run.
-local function gate_of(r, limits, order)
+local function gate_of(r, limits, place)
   local strike = strike_on(r)
   if strike then return strike end
   for _, limit in ipairs(limits) do
-    if closed[limit.gate] then return limit.gate, closed[limit.gate].look_ms end
-    if limit.at_most then
-      if not has_room(limit) then
-        closed[limit.gate] = {}
-        return limit.gate
-      end
-    else
-      local over_ms = full_at(limit.key) + limit.cost_ms - now_ms - limit.most_ms
-      -- Who came first is served first: a cheap one does not spend what a dear one saves up for.
-      local head = redis.call('ZRANGE', gate_key(limit.gate), 0, 0, 'WITHSCORES')
-      if over_ms > 0.001 or head[2] and tonumber(head[2]) < tonumber(order) then
-        closed[limit.gate] = {look_ms = now_ms + math.max(1, math.ceil(over_ms))}
-        return limit.gate, closed[limit.gate].look_ms
-      end
-    end
+    if is_closed(limit, place) then return limit.gate, closed[limit.gate].look_ms end
   end
 end
 
-local function put_aside(r, order, gate, look_ms, limits)
-  redis.call('ZADD', gate_key(gate), order, r.id)
+local function put_aside(r, place, gate, look_ms, limits)
+  redis.call('ZADD', gate_key(gate), digits(place), r.id)
   redis.call('HSET', row_key(r.id), 'gate', gate)
   if look_ms then
     redis.call('ZADD', gates_key(), 'NX', digits(look_ms), gate)
   elseif string.sub(gate, 1, 2) == 'c:' then
     redis.call('ZADD', full_key(), 'NX', digits(now_ms + FULL_AGAIN_MS), gate)
   end
-  -- It may have been woken for a place of another key of its own, which now stays free: the next one there takes it.
-  for _, limit in ipairs(limits) do
-    if limit.at_most and limit.gate ~= gate and not closed[limit.gate]
-        and redis.call('SCARD', running_key(limit.key)) < limit.at_most then
-      waking[#waking + 1] = limit.gate
-    end
-  end
+  pass_on(r, limits, gate)
 end
 
 -- Looks at the gates that time opens: buckets that have filled, strikes that were lifted.
@@ -101,7 +105,7 @@ local function open_gates()
         wake(gate, math.max(1, math.min(WAKE, math.floor(room_ms / cost_ms + 0.001))))
         again_ms = now_ms + math.max(1, math.ceil(cost_ms))
       end
-    elseif head then
+    elseif head and redis.call('HEXISTS', strikes_key(), string.sub(gate, 3)) == 0 then
       wake(gate, WAKE)
       again_ms = now_ms
     end
@@ -113,12 +117,12 @@ end
 
 -- ── lines ──
 
--- Takes up to `most` rows of one queue, level and tool; `accept` says whether a row was taken.
-local function take_shelf(queue, level, tool, most, accept)
+-- Takes up to `most` rows of one queue, level and tool; `accept` says whether a row was taken. So many looks are kept for others.
+local function take_shelf(queue, level, tool, most, accept, kept)
   local shelf = level .. ':' .. tool.name
   local rota = rota_key(queue .. ':' .. shelf)
   local got, gone = 0, 0
-  while got < most and looks > 0 do
+  while got < most and looks > kept do
     local round = redis.call('ZRANGE', rota, 0, most - got - 1, 'WITHSCORES')
     if #round == 0 then
       -- Nothing is there to be counted.
@@ -131,7 +135,7 @@ local function take_shelf(queue, level, tool, most, accept)
     for at = 1, #round, 2 do
       local tenant, pass = round[at], round[at + 1]
       local line = line_key(queue .. ':' .. shelf .. ':' .. tenant)
-      local popped = redis.call('ZPOPMIN', line, math.min(each_gets, looks))
+      local popped = redis.call('ZPOPMIN', line, math.min(each_gets, looks - kept))
       looks = looks - math.max(1, #popped / 2)
       gone = gone + #popped / 2
       for place = 1, #popped, 2 do
@@ -142,7 +146,7 @@ local function take_shelf(queue, level, tool, most, accept)
       elseif not alone then
         redis.call('ZADD', rota, digits(tonumber(pass) + 1), tenant)
       end
-      if looks <= 0 or got >= most then break end
+      if looks <= kept or got >= most then break end
     end
   end
   if gone > 0 then fewer_waiting(queue, shelf, gone) end
@@ -230,8 +234,11 @@ local function take_queue(queue, tools, room, most, accept)
   if redis.call('EXISTS', waiting_key(queue)) == 0 then return 0 end
   local levels = shelves_of(queue, tools, room)
   local shares = shares_of(queue, levels, math.min(most, room['0'] + room['1']))
-  local got, left_over = 0, 0
+  local got, left_over, kept = 0, 0, 0
+  for level = 1, LEVELS - 1 do kept = kept + (shares[level] or 0) end
   for level = 0, LEVELS - 1 do
+    -- Rows that may not run yet, however many, keep no lower level from being looked at.
+    if level > 0 then kept = kept - (shares[level] or 0) end
     local share = (shares[level] or 0) + left_over
     local shelf = levels[level]
     left_over = share
@@ -241,8 +248,8 @@ local function take_queue(queue, tools, room, most, accept)
       local even = math.ceil(left_over / (#shelf.tools - at + 1))
       local kind = tool.of.solo
       local wanted = math.min(even, room[kind], most - got)
-      if wanted > 0 and looks > 0 then
-        local here = take_shelf(queue, level, tool.of, wanted, accept)
+      if wanted > 0 and looks > kept then
+        local here = take_shelf(queue, level, tool.of, wanted, accept, kept)
         room[kind] = room[kind] - here
         got = got + here
         left_over = left_over - here

@@ -117,13 +117,17 @@ local function move(r, to, why, changes)
   history(r, to, why, write)
   redis.call('HSET', row_key(r.id), unpack(write))
   r.state = to
-  -- A claim has taken it out of its line already.
-  if from == 'ready' and to ~= 'ready' and not r.popped then leave(r) end
+  if from == 'ready' and to ~= 'ready' then
+    -- A claim has taken it out of its line already.
+    if not r.popped then leave(r) end
+    -- It may have been woken for a place that it leaves free.
+    if not HELD[to] then pass_on(r) end
+  end
   if from == 'delayed' and to ~= 'delayed' then redis.call('ZREM', delayed_key(), r.id) end
   if HELD[to] and not HELD[from] then occupy(r) end
   if HELD[from] and not HELD[to] then
     vacate(r)
-    if r.cancel then redis.call('HDEL', asked_key(held_by), r.id) end
+    if r.cancel or r.deadline then redis.call('HDEL', asked_key(held_by), r.id) end
   end
   if from ~= to then
     if from then deltas[from] = (deltas[from] or 0) - 1 end
@@ -185,28 +189,36 @@ local function finish(r, to, why, body, changes)
   count(to)
 end
 
--- Why a row that would wait for another attempt must not: somebody cancelled it, or its deadline has passed.
+local STOPPED = {deadline = 'DeadlinePassed', expired = 'Expired'}
+
+-- Why a row that would wait for an attempt must not: somebody cancelled it, its deadline has passed, or it should have started.
 local function stop_word(r)
   if r.cancel then return 'cancelled' end
   if r.deadline and tonumber(r.deadline) <= now_ms then return 'deadline' end
+  if r.start_by and r.attempts == 0 and tonumber(r.start_by) <= now_ms then return 'expired' end
 end
 
--- Ends a row that is not to run any more. What an attempt may have sent is not undone by it: that is found out.
-local function stop(r, why, changes, body)
-  if changes.doubt == '1' or r.doubt == '1' then return make_unknown(r, why, changes, body or '') end
-  if why == 'deadline' then changes.error = 'DeadlinePassed' end
-  finish(r, 'cancelled', why, body or '', changes)
+-- Ends a row that nobody holds and that is not to run any more. What an attempt may have sent is not undone by it: that is
+-- found out.
+local function stop(r, why, changes)
+  if r.doubt == '1' then return make_unknown(r, why, changes, '') end
+  changes.error = STOPPED[why]
+  finish(r, 'cancelled', why, '', changes)
 end
 
 local function make_ready(r, why, changes)
   changes = changes or {}
   local stopped = stop_word(r)
-  if stopped then return stop(r, stopped, changes) end
   changes.session = ''
   -- A provider's handle names an operation of the old attempt: what is asked about the next one must not find it. Only what
   -- is sent again by key is the same operation.
   if why ~= 'key' then changes.ref = '' end
   move(r, 'ready', why, changes)
+  if stopped then
+    -- What freed it is told first, and then what ends it: each counts as what it is.
+    r.popped = true
+    return stop(r, stopped, {})
+  end
   -- What nobody queued waits for its caller to come again, not for a worker.
   if r.queued ~= '0' then stand(r) end
 end

@@ -32,9 +32,7 @@ local function judge(r, fence, verb, session)
 end
 
 local function make_later(r, why, changes, delay_ms)
-  if delay_ms <= 0 then return make_ready(r, why, changes) end
-  local stopped = stop_word(r)
-  if stopped then return stop(r, stopped, changes) end
+  if delay_ms <= 0 or stop_word(r) then return make_ready(r, why, changes) end
   changes.session = ''
   changes.ref = ''
   move(r, 'delayed', why, changes)

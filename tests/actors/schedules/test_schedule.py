@@ -50,7 +50,8 @@ async def by_instant(due: datetime) -> str:
 
 
 def declared(**said: Any) -> Schedule:  # noqa: ANN401 - as a caller without a type checker
-    return schedule(**{"name": "s", "call": ping, "every": HOUR} | said)
+    whole: dict[str, Any] = {"name": "s", "call": ping, "every": HOUR} | said
+    return schedule(**whole)
 
 
 @pytest.mark.parametrize(

@@ -80,6 +80,10 @@ def test_all_of_a_module_and_those_in_its_lists(app: str, tmp_path: Path) -> Non
     assert (list(found.tools), sorted(found.schedules)) == (["one", "two"], ["first", "second"])
 
 
+def test_the_example_is_one() -> None:
+    assert sorted(load_app("mycelium.examples.schedules").schedules) == ["billing", "mail", "nightly-report"]
+
+
 async def test_a_host_tells_the_schedules_of_its_tools() -> None:
     async with hosting("kit.schedules", path=PATH) as control:
         assert sorted(control.host.tools) == ["ping", "report"]
