@@ -22,10 +22,14 @@ if TYPE_CHECKING:
     from .actors.inprocess.settings import LedgerSettings
     from .actors.inprocess.tasks import task_ledger, task_ledger_sync
     from .actors.job import Job
+    from .actors.progress_call import progress
+    from .actors.retry_after import retry_after_s
+    from .actors.schedules import Schedule, schedule
     from .actors.scopes import execution_scope, handoff_scope
     from .actors.settings import WorkerSettings
     from .actors.submissions import Submission
     from .actors.sync import SyncClient, SyncJob, connect_sync
+    from .actors.terms import Isolation
     from .actors.tool import AsyncTool, Call, SyncTool, Tool, UndeclaredEffectWarning, tool
     from .actors.worker import run_worker
     from .leases.errors import (
@@ -33,6 +37,7 @@ if TYPE_CHECKING:
         BadArgumentsError,
         BadCallError,
         BoundaryError,
+        DeadlinePassedError,
         IdentityConflictError,
         JobCancelledError,
         JobDeadError,
@@ -53,16 +58,19 @@ if TYPE_CHECKING:
         NotExecuted,
         OutcomeError,
         OutcomeUnrecordedError,
+        OwnerLostError,
         PayloadTooLargeError,
         ReceiptError,
         ReplyLostError,
         ResultTimeoutError,
+        Retry,
         ServerBinaryMissingError,
         ServerError,
         ServerUnavailableError,
         ServerUnfitError,
         SessionLostError,
         SettingsError,
+        Snooze,
         ToolCapabilityDeclarationError,
         ToolDeclarationError,
         UnknownToolError,
@@ -72,6 +80,8 @@ if TYPE_CHECKING:
     from .ledger.about import About
     from .ledger.authorize import OperatorAction, OperatorAuthorizer, StaticTokenOperatorAuthorizer
     from .ledger.binding import Binding
+    from .ledger.cancel import Cancelled, CancelReply
+    from .ledger.cause import Cause
     from .ledger.decision import (
         Decision,
         DecisionIntent,
@@ -80,8 +90,11 @@ if TYPE_CHECKING:
         register_decision_predicate,
     )
     from .ledger.identity import Scope
+    from .ledger.limits import Concurrency, Rate
+    from .ledger.line import Priority
     from .ledger.listing import Listed, list_transitions, look_at
     from .ledger.mark_dead import mark_dead
+    from .ledger.progress import Progress
     from .ledger.receipts.keys import ReceiptKeys, ReceiptSigner
     from .ledger.receipts.receipt import Receipt
     from .ledger.receipts.sinks import ReceiptSink, sink_of
@@ -120,9 +133,14 @@ _HOMES = {
     "BoundaryMode": "ledger.states",
     "Call": "actors.tool",
     "CallContext": "actors.context",
+    "CancelReply": "ledger.cancel",
+    "Cancelled": "ledger.cancel",
     "Capability": "ledger.states",
+    "Cause": "ledger.cause",
     "Client": "actors.client",
     "ClientSettings": "actors.client",
+    "Concurrency": "ledger.limits",
+    "DeadlinePassedError": "leases.errors",
     "Decision": "ledger.decision",
     "DecisionIntent": "ledger.decision",
     "DecisionSnapshot": "ledger.decision",
@@ -131,6 +149,7 @@ _HOMES = {
     "EffectState": "ledger.views",
     "Gate": "ledger.states",
     "IdentityConflictError": "leases.errors",
+    "Isolation": "actors.terms",
     "Job": "actors.job",
     "JobCancelledError": "leases.errors",
     "JobDeadError": "leases.errors",
@@ -159,8 +178,12 @@ _HOMES = {
     "OperatorAuthorizer": "ledger.authorize",
     "OutcomeError": "leases.errors",
     "OutcomeUnrecordedError": "leases.errors",
+    "OwnerLostError": "leases.errors",
     "PayloadTooLargeError": "leases.errors",
     "PredicateVerdict": "ledger.decision",
+    "Priority": "ledger.line",
+    "Progress": "ledger.progress",
+    "Rate": "ledger.limits",
     "Receipt": "ledger.receipts.receipt",
     "ReceiptError": "leases.errors",
     "ReceiptKeys": "ledger.receipts.keys",
@@ -172,8 +195,10 @@ _HOMES = {
     "ReplyLostError": "leases.errors",
     "ResultTimeoutError": "leases.errors",
     "Retention": "ledger.submit",
+    "Retry": "leases.errors",
     "RetryPermission": "ledger.states",
     "Ruling": "ledger.ruling",
+    "Schedule": "actors.schedules",
     "Scope": "ledger.identity",
     "ServerBinaryMissingError": "leases.errors",
     "ServerError": "leases.errors",
@@ -182,6 +207,7 @@ _HOMES = {
     "SessionLostError": "leases.errors",
     "SessionSettings": "leases.session",
     "SettingsError": "leases.errors",
+    "Snooze": "leases.errors",
     "Spendability": "ledger.states",
     "State": "ledger.states",
     "StaticTokenOperatorAuthorizer": "ledger.authorize",
@@ -215,11 +241,14 @@ _HOMES = {
     "look_at": "ledger.listing",
     "mark_dead": "ledger.mark_dead",
     "open_store": "leases.store",
-    "record_external_operation": "actors.effect",
+    "progress": "actors.progress_call",
     "receipts_to": "ledger.receipts.writer",
+    "record_external_operation": "actors.effect",
     "register_decision_predicate": "ledger.decision",
     "release": "ledger.release",
+    "retry_after_s": "actors.retry_after",
     "run_worker": "actors.worker",
+    "schedule": "actors.schedules",
     "side_effect": "actors.effect",
     "sink_of": "ledger.receipts.sinks",
     "task_ledger": "actors.inprocess.tasks",
@@ -242,9 +271,14 @@ __all__ = [
     "BoundaryMode",
     "Call",
     "CallContext",
+    "CancelReply",
+    "Cancelled",
     "Capability",
+    "Cause",
     "Client",
     "ClientSettings",
+    "Concurrency",
+    "DeadlinePassedError",
     "Decision",
     "DecisionIntent",
     "DecisionSnapshot",
@@ -253,6 +287,7 @@ __all__ = [
     "EffectState",
     "Gate",
     "IdentityConflictError",
+    "Isolation",
     "Job",
     "JobCancelledError",
     "JobDeadError",
@@ -281,8 +316,12 @@ __all__ = [
     "OperatorAuthorizer",
     "OutcomeError",
     "OutcomeUnrecordedError",
+    "OwnerLostError",
     "PayloadTooLargeError",
     "PredicateVerdict",
+    "Priority",
+    "Progress",
+    "Rate",
     "Receipt",
     "ReceiptError",
     "ReceiptKeys",
@@ -294,8 +333,10 @@ __all__ = [
     "ReplyLostError",
     "ResultTimeoutError",
     "Retention",
+    "Retry",
     "RetryPermission",
     "Ruling",
+    "Schedule",
     "Scope",
     "ServerBinaryMissingError",
     "ServerError",
@@ -304,6 +345,7 @@ __all__ = [
     "SessionLostError",
     "SessionSettings",
     "SettingsError",
+    "Snooze",
     "Spendability",
     "State",
     "StaticTokenOperatorAuthorizer",
@@ -337,11 +379,14 @@ __all__ = [
     "look_at",
     "mark_dead",
     "open_store",
+    "progress",
     "receipts_to",
     "record_external_operation",
     "register_decision_predicate",
     "release",
+    "retry_after_s",
     "run_worker",
+    "schedule",
     "side_effect",
     "sink_of",
     "task_ledger",

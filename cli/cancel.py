@@ -1,4 +1,4 @@
-"""`mycelium transitions cancel` and `requeue`: what a person may ask of a transition. Neither takes it from who holds it."""
+"""`mycelium transitions cancel` and `requeue`: that a transition does not run any more, or that it runs again."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 RequestId = Annotated[str, typer.Argument(metavar="ID", help="The request id, or one that joined it.")]
 
 
-def cancel(
+def cancel(  # noqa: PLR0913, PLR0917 - each is an option of the command
     request_id: RequestId,
     by: Login,
     reason: Annotated[str, typer.Option("--reason", help="Why; kept in the record.")] = "",
@@ -33,7 +33,7 @@ def cancel(
     run(_cancel(request_id, by, reason, url=url, namespace=namespace, as_json=as_json), as_json=as_json)
 
 
-def requeue(
+def requeue(  # noqa: PLR0913, PLR0917 - each is an option of the command
     request_id: RequestId,
     by: Login,
     reason: Annotated[str, typer.Option("--reason", help="Why; kept in the record.")],
@@ -48,7 +48,9 @@ def requeue(
     run(_requeue(request_id, by, reason, url=url, namespace=namespace, as_json=as_json), as_json=as_json)
 
 
-async def _cancel(request_id: str, by: str, reason: str, *, url: str | None, namespace: str, as_json: bool) -> None:
+async def _cancel(  # noqa: PLR0913 - (the same)
+    request_id: str, by: str, reason: str, *, url: str | None, namespace: str, as_json: bool
+) -> None:
     from ..actors.client import checked_request_id  # noqa: PLC0415 - help and completion come without it
     from ..ledger.cancel import CancelReply, cancel  # noqa: PLC0415 - (the same)
     from ..ledger.listing import look_at  # noqa: PLC0415 - (the same)
@@ -83,7 +85,9 @@ def _told(done: Cancelled, after: Listed) -> str:
             return f"Nothing was changed. {name} had ended as {done.state}{had}."
 
 
-async def _requeue(request_id: str, by: str, reason: str, *, url: str | None, namespace: str, as_json: bool) -> None:
+async def _requeue(  # noqa: PLR0913 - (the same)
+    request_id: str, by: str, reason: str, *, url: str | None, namespace: str, as_json: bool
+) -> None:
     from ..actors.client import checked_request_id  # noqa: PLC0415 - help and completion come without it
     from ..ledger.listing import look_at  # noqa: PLC0415 - (the same)
     from ..ledger.requeue import requeue  # noqa: PLC0415 - (the same)

@@ -52,7 +52,7 @@ def look(
 
 
 @queues.command(epilog=EPILOG)
-def pause(
+def pause(  # noqa: PLR0913, PLR0917 - each is an option of the command
     target: Aim,
     by: Login,
     reason: Reason,
@@ -110,13 +110,13 @@ def _target(given: str) -> tuple[str, str]:
     kind, colon, name = given.partition(":")
     if kind in {"queue", "tool"} and colon and name:
         return kind, name
-    raise typer.BadParameter("write queue:NAME or tool:NAME", param_hint="queue:NAME|tool:NAME")  # noqa: EM101 - it is shown as it is
+    raise typer.BadParameter("write queue:NAME or tool:NAME", param_hint="queue:NAME|tool:NAME")
 
 
 def _setting(given: str) -> tuple[str, object]:
     parameter, equals, text = given.partition("=")
     if not (parameter and equals):
-        raise typer.BadParameter("write the argument's name, '=' and its value", param_hint="PARAM=VALUE")  # noqa: EM101 - (the same)
+        raise typer.BadParameter("write the argument's name, '=' and its value", param_hint="PARAM=VALUE")
     try:
         value: object = json.loads(text)
     except ValueError:
@@ -127,7 +127,7 @@ def _setting(given: str) -> tuple[str, object]:
 # ── orders ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def _pause(
+async def _pause(  # noqa: PLR0913 - (the same)
     kind: str, name: str, said: tuple[str, str] | None, *, url: str | None, namespace: str, as_json: bool
 ) -> None:
     from ..ledger import orders  # noqa: PLC0415 - help and completion come without it

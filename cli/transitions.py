@@ -71,11 +71,9 @@ def list_(  # noqa: PLR0913, PLR0917 - each is an option of the command
     Ended ones are found as far back as --look-back says, and never further than the events that the ledger keeps, about
     100,000; each that is still kept can be shown by its id.
     """
-    filters = {
-        **{"state": state, "tool": tool, "stuck": stuck, "parent": parent, "older_than_s": older_than_s},
-        **{"queue": queue, "tenant": tenant, "labels": read_labels(label or [])},
-    }
-    run(_list(filters, limit, look_back, url=url, namespace=namespace, as_json=as_json), as_json=as_json)
+    filters = {"state": state, "tool": tool, "stuck": stuck, "parent": parent, "older_than_s": older_than_s}
+    filters |= {"queue": queue, "tenant": tenant}
+    run(_list(filters, label or [], limit, look_back, url=url, namespace=namespace, as_json=as_json), as_json=as_json)
 
 
 @transitions.command(epilog=EPILOG)
@@ -104,11 +102,19 @@ def timeline(
 
 
 async def _list(  # noqa: PLR0913 - each is an option of the command
-    filters: dict[str, Any], limit: int, look_back: int, *, url: str | None, namespace: str, as_json: bool
+    filters: dict[str, Any],
+    labels: list[str],
+    limit: int,
+    look_back: int,
+    *,
+    url: str | None,
+    namespace: str,
+    as_json: bool,
 ) -> None:
     from ..ledger.listing import Wanted, find_transitions  # noqa: PLC0415 - help and completion come without it
     from ..ledger.record import read_now_ms  # noqa: PLC0415 - (the same)
 
+    filters["labels"] = read_labels(labels)
     async with connected(url, namespace) as store:
         where = f"in namespace {namespace!r} at {store.address}"
         found = await find_transitions(store, Wanted(**filters), limit=limit, look_back=look_back)

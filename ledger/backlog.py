@@ -28,8 +28,8 @@ class Shelf:
         tool: the tool.
         priority: the priority.
         jobs: how many wait.
-        oldest_s: for how long the oldest has been ready, of those that are first of their tenant; None: it has just gone.
-        whole: the first jobs of all tenants were looked at for it.
+        oldest_s: for how long the oldest has been ready, of the first one of each tenant; None: it has just gone.
+        whole: the first ones of all tenants were looked at for it.
         pause: what keeps them back; None: nothing does.
         know: how many live workers know the tool.
         take: how many of them take from the queue, and are not quiet.

@@ -50,6 +50,13 @@ Site = tuple[type, str]
 AT = "/worker"
 _ENDS_ONLY = {"stopping", "restarting"}
 """Hooks of an end: what they raise is logged, and the life is over all the same."""
+_IDLE_HERE = {"Health", "Scheduler", "ProgressTeller", "Receipts"}
+"""Actors that these jobs give nothing to do; of no other actor's life does theirs decide."""
+_NOT_MET_HERE = {
+    *("fell_silent", "answers", "on_busy", "on_answers", "_tell_busy", "_replace", "_tell_changed", "_vitals"),
+    *("on_progress", "cancel", "_cancel_forgotten", "_describe"),
+}
+"""What is called in a life that these trials do not bring about: busy and worn hosts, progress, cancels, an epoch."""
 
 
 _OUTSIDE = ("_end_grace", "_give_up_on_server")
@@ -65,7 +72,8 @@ def _sites(owner: type) -> list[Site]:
     methods = {name: method for name, method in vars(owner).items() if inspect.isfunction(method)}
     ways_in = {name for name, method in methods.items() if inspect.iscoroutinefunction(method) or name in _OUTSIDE}
     names = [name for name in methods if owner in {Host, Hosted} or name in ways_in]
-    return [(owner, name) for name in names if name != "__init__" and name not in _ENDS_ONLY]
+    left_out = {"__init__", *_ENDS_ONLY, *_NOT_MET_HERE}
+    return [(owner, name) for name in names if name not in left_out and owner.__name__ not in _IDLE_HERE]
 
 
 SITES = [*[site for owner in (*ACTORS, Hosted) for site in _sites(owner)], *CALLBACKS]
@@ -173,12 +181,13 @@ class Run:
         await self.all_ended()
 
     async def fails_as_it_drains(self, fault: Fault) -> bool:
-        """Tell it to end; what fails then ends it at once."""
+        """Tell it to take nothing more; what fails then ends it at once, or begins anew."""
         self.system.find(f"{AT}/control/turns").tell(Drain(0.1))
         with contextlib.suppress(AssertionError):
             await until(lambda: fault.struck, 2.0)
         if fault.struck:
-            await until(lambda: self.failed)
+            await self.jobs()
+            await self.all_ended()
         return fault.struck
 
     async def restart(self, *paths: str) -> None:
