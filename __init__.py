@@ -101,6 +101,7 @@ if TYPE_CHECKING:
     from .ledger.receipts.writer import OnFailure, ReceiptWriter, receipts_to
     from .ledger.record import Record
     from .ledger.release import Verified, release
+    from .ledger.requeue import requeue
     from .ledger.ruling import Ruling, Why
     from .ledger.states import (
         Boundary,
@@ -246,6 +247,7 @@ _HOMES = {
     "record_external_operation": "actors.effect",
     "register_decision_predicate": "ledger.decision",
     "release": "ledger.release",
+    "requeue": "ledger.requeue",
     "retry_after_s": "actors.retry_after",
     "run_worker": "actors.worker",
     "schedule": "actors.schedules",
@@ -384,6 +386,7 @@ __all__ = [
     "record_external_operation",
     "register_decision_predicate",
     "release",
+    "requeue",
     "retry_after_s",
     "run_worker",
     "schedule",

@@ -326,6 +326,12 @@ class Host(Actor[HostMessage]):
             self.find(RECONCILER).tell(ready)
             for host in self._beside(solo=True):
                 host.tell(ready)
+            self._say_what_has_no_place(ready)
+
+    def _say_what_has_no_place(self, ready: HostReady) -> None:
+        apart = sorted(name for name, facts in ready.tools.items() if facts.isolation is Isolation.PROCESS)
+        if apart and not self._settings.solo:
+            log.warning("this worker leaves %s to others: they want a process each, and solo is 0", ", ".join(apart))
 
     def _tell_if_ready(self, path: str) -> None:
         # Adapters are asked in shared hosts: a solo one may be ended at any time.

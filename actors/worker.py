@@ -152,6 +152,7 @@ async def run_worker(settings: WorkerSettings) -> WorkerExit:
     """
     orders = Orders(burst=settings.burst, info=lambda quiet: _info(settings, quiet=quiet))
     orphans = asyncio.create_task(collect_orphans())
+    orphans.add_done_callback(_tell_loop)
     try:
         with signals_to(orders):
             store = await _open(settings, orders)
@@ -163,6 +164,13 @@ async def run_worker(settings: WorkerSettings) -> WorkerExit:
                 await store.aclose()
     finally:
         orphans.cancel()
+
+
+def _tell_loop(task: asyncio.Task[None]) -> None:
+    """What fails beside the tree is as bad as what fails in it: the loop's handler stops everything."""
+    if not task.cancelled() and (error := task.exception()) is not None:
+        told = {"message": "a task beside the tree has failed", "exception": error, "task": task}
+        task.get_loop().call_exception_handler(told)
 
 
 async def _open(settings: WorkerSettings, orders: Orders) -> Store | None:

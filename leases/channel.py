@@ -217,7 +217,7 @@ class Channel:
         if seconds is not None:
             call.timer = loop.call_later(seconds, self._give_up, call, "patience is over")
         if not self._tasks:
-            self._tasks = [loop.create_task(self._lane(wire), name=f"{self.name}-lane") for wire in self._wires]
+            self._tasks = [self._start_lane(wire) for wire in self._wires]
         self._open.add(call)
         self._queue.put([call])
         try:
@@ -226,6 +226,19 @@ class Channel:
             self._open.discard(call)
             if call.timer is not None:
                 call.timer.cancel()
+
+    def _start_lane(self, wire: Wire) -> asyncio.Task[None]:
+        task = asyncio.get_running_loop().create_task(self._lane(wire), name=f"{self.name}-lane")
+        task.add_done_callback(self._lane_ended)
+        return task
+
+    def _lane_ended(self, task: asyncio.Task[None]) -> None:
+        """Tell the loop of a lane that a defect has ended: who waits for it without patience would wait for ever."""
+        # Cancelled by the loop that ends, it was asked to.
+        if not (self._closed or task.cancelling()):
+            error = asyncio.CancelledError() if task.cancelled() else task.exception()
+            said = f"a lane of {self.name} has ended"
+            task.get_loop().call_exception_handler({"message": said, "exception": error, "task": task})
 
     async def _lane(self, wire: Wire) -> None:
         while not self._closed:

@@ -58,11 +58,11 @@ class Progress:
 
     done: float
     total: float | None = None
-    # The tool's own words, and a repr ends up in logs.
-    note: str = msgspec.field(default="")
+    note: str = ""
     at_ms: int = 0
 
     def __repr__(self) -> str:
+        # The note is the tool's own words, and a repr ends up in logs.
         return f"<progress {self.done:g} of {'?' if self.total is None else f'{self.total:g}'}>"
 
     @property

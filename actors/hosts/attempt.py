@@ -51,6 +51,7 @@ class Attempt:
         "_ref",
         "_reporter",
         "_send_mark",
+        "_send_progress",
         "_silent",
         "_timer",
         "_work",
@@ -80,7 +81,8 @@ class Attempt:
         self._pid = os.getpid()
         self._send_mark = send_mark
         self._max_result_bytes = max_result_bytes
-        self._reporter = Reporter(self.loop, send_progress)
+        self._send_progress = send_progress
+        self._reporter: Reporter | None = None
         self._deadline = math.inf
         self._heard = math.inf
         """When it last told how far it is, or its time began."""
@@ -204,8 +206,11 @@ class Attempt:
 
     def _report(self, report: Progress) -> None:
         # What a body left behind may still tell something, of a run that is over.
-        if not self._closed:
-            self._reporter.report(report)
+        if self._closed:
+            return
+        if self._reporter is None:
+            self._reporter = Reporter(self.loop, self._send_progress)
+        self._reporter.report(report)
 
     def returned(self, value: object) -> Done:
         """The body returned."""
@@ -247,7 +252,8 @@ class Attempt:
         self._closed = True
         if self._timer is not None:
             self._timer.cancel()
-        self._reporter.close()
+        if self._reporter is not None:
+            self._reporter.close()
         self._ended = self._ended or Outcome.COMPLETED
 
     def _done(  # noqa: PLR0913 - an end is told whole

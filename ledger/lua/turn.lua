@@ -79,6 +79,7 @@ local function grant(r, fence)
   move(r, decided and 'attempting' or 'claimed', allowed or 'claim', {
     fence = fence, session = session, attempts = digits(r.attempts), boundary = 'not_crossed', ended = '0', epoch = epoch,
     class = r.class, mode = r.mode, again = r.again or nil, auth = allowed and '' or nil, error = r.attempts > 1 and '' or nil,
+    spent = r.spent or nil,
   })
 end
 
@@ -138,7 +139,10 @@ local function accept(id, order, tool)
   end
   if not tighten(r, tool.class, tool.mode, tool.again) then return false end
   for _, limit in ipairs(limits) do
-    if limit.cost_ms then spend(limit.key, limit.cost_ms) end
+    if limit.cost_ms then
+      spend(limit.key, limit.cost_ms)
+      r.spent = digits(now_ms)
+    end
   end
   -- Held from here on, also for the limits of those that are looked at after it.
   occupy(r)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import math
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -26,6 +26,8 @@ from mycelium.leases.errors import (
     SettingsError,
     UnknownToolError,
 )
+from mycelium.ledger.limits import Concurrency, Rate
+from mycelium.ledger.line import Priority
 from mycelium.ledger.states import State
 from mycelium.ledger.submit import Retention
 
@@ -89,6 +91,38 @@ async def test_submits_of_many_coroutines_go_out_together(url: str, namespace: s
         assert client.store.calls.sent - sent == 3
         assert client.store.calls.pipelines - pipelines == 3
         assert len({job.request_id for job in jobs}) == 250
+
+
+async def test_many_with_options_of_their_own_take_one_round_trip_a_hundred(url: str, namespace: str) -> None:
+    in_a_day = datetime.now(UTC) + timedelta(days=1)
+    submissions = [
+        Submission(
+            look_up.bind(str(at)),
+            request_id=f"job-{at}",
+            queue=f"q{at % 3}",
+            priority=tuple(Priority)[at % 5],
+            tenant=f"t{at % 7}",
+            labels={"at": str(at)},
+            limits=[Concurrency("order:{order}", 1), Rate("fleet", 1000)],
+            deadline=in_a_day,
+            start_by=60.0 + at,
+            timeout_s=5.0,
+            idle_timeout_s=1.0,
+            delay_s=float(at % 2),
+        )
+        for at in range(250)
+    ]
+    async with connect(url, namespace=namespace) as client:
+        await client.submit(look_up.bind("first"), run_id="r")
+        pipelines, sent = client.store.calls.pipelines, client.store.calls.sent
+        jobs = await client.submit_many(submissions)
+        assert (client.store.calls.sent - sent, client.store.calls.pipelines - pipelines) == (3, 3)
+        assert isinstance(jobs[249], Job)
+        record = await jobs[249].record()
+        assert (record.queue, record.priority, record.tenant) == ("q0", Priority.BACKGROUND, "t4")
+        assert (record.state, record.about.labels) == (State.DELAYED, {"at": "249"})
+        assert record.deadline_ms == round(in_a_day.timestamp() * 1000)
+        assert record.start_by_ms == record.created_ms + 309_000
 
 
 async def test_two_equal_calls_in_one_batch_are_one_job(url: str, namespace: str) -> None:

@@ -70,6 +70,14 @@ async def test_the_end_of_its_process_is_told_as_a_timeout_or_a_cancel_that_is_o
         assert await pid_in(stage, "solo-1", "pid_apart") != before
 
 
+async def test_a_worker_without_such_processes_says_which_tools_it_leaves_to_others(
+    url: str, namespace: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with hosts_on_stage(url, namespace, solo=0) as stage:
+        await stage.hear(HostReady)
+    assert [record for record in caplog.records if "pid_apart" in record.getMessage()]
+
+
 async def test_a_new_life_of_the_actor_asks_again_whether_it_is_wanted(url: str, namespace: str) -> None:
     async with hosts_on_stage(url, namespace, BOTH) as stage:
         await both_ready(stage)

@@ -29,6 +29,13 @@ VERBS = [
     ["transitions", "timeline"],
     ["transitions", "release"],
     ["transitions", "mark-dead"],
+    ["transitions", "cancel"],
+    ["transitions", "requeue"],
+    ["queues"],
+    ["queues", "pause"],
+    ["queues", "resume"],
+    ["queues", "strike"],
+    ["queues", "lift"],
     ["worker"],
     ["workers"],
 ]

@@ -17,6 +17,7 @@ from typer.testing import CliRunner, Result
 from kit.holder import holder
 from kit.servers import RealServer
 from mycelium.cli.main import app
+from mycelium.ledger.progress import Progress, tell_progress
 
 TESTS = Path(__file__).parents[1]
 
@@ -118,8 +119,74 @@ def test_bad_calls_end_with_code_2(env: dict[str, str]) -> None:
     assert conflict.stdout == ""
 
 
+def test_how_a_job_waits_and_runs_is_said_with_options(env: dict[str, str]) -> None:
+    call = ["submit", "charge", '{"order": "A"}', "--request-id", "x", "--queue", "mail", "--priority", "low"]
+    call += ["--tenant", "acme", "--at", "2126-03-01T09:00+01:00", "--start-by", "2126-03-02T00:00Z"]
+    call += ["--timeout", "5", "--idle-timeout", "1.5", "--label", "team=ops", "--label", "why=a=b"]
+    done = invoke(env, *call, "--deadline", "2126-03-03T00:00Z", "--json")
+    assert json.loads(done.stdout)["state"] == "delayed", done.output
+    one = json.loads(invoke(env, "transitions", "show", "x", "--json").stdout)["transition"]
+    assert (one["queue"], one["priority"], one["tenant"]) == ("mail", "low", "acme")
+    assert one["labels"] == {"team": "ops", "why": "a=b"}
+    assert one["deadline_ms"] - one["start_by_ms"] == 86_400_000
+    assert "deadline 2126-03-03 00:00:00.000Z" in " ".join(invoke(env, "transitions", "show", "x").stdout.split())
+    soon = invoke(env, "submit", "charge", '{"order": "B"}', "--request-id", "y", "--deadline", "3600", "--json")
+    assert json.loads(soon.stdout)["state"] == "ready"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--priority", "urgent"),
+        ("--queue", "Not One"),
+        ("--tenant", "a\x1bb"),
+        ("--at", "5"),
+        ("--at", "2126-03-01T09:00"),
+        ("--at", "2126-03-01T09:00Z", "--delay", "5"),
+        ("--deadline", "soon"),
+        ("--deadline", "2001-01-01T00:00Z"),
+        ("--deadline", "-1"),
+        ("--start-by", "nan"),
+        ("--timeout", "0"),
+        ("--label", "team"),
+    ],
+    ids=" ".join,
+)
+def test_an_option_that_cannot_be_is_refused_and_writes_nothing(
+    env: dict[str, str], url: str, namespace: str, words: tuple[str, ...]
+) -> None:
+    refused = invoke(env, "submit", "charge", '{"order": "A"}', "--request-id", "x", *words)
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert asyncio.run(keys_of_jobs(url, namespace)) == 0
+
+
+def test_on_a_terminal_a_wait_shows_how_far_the_job_has_come(env: dict[str, str], url: str, namespace: str) -> None:
+    async def serve() -> None:
+        async with holder(url, namespace, ["look_up"]) as worker:
+            while not (grants := await worker.claim()):
+                await worker.store.calls.read("PING")
+            told = [(grants[0].request_id, grants[0].fence, Progress(3, 10, "pages \x1b[31m"))]
+            await tell_progress(worker.store.calls, worker.session.id, told)
+            await worker.complete(grants[0], "done")
+
+    command = [sys.executable, "-m", "mycelium", "submit", "look_up", '{"order": "A"}', "--request-id", "x", "--wait"]
+    whole = os.environ | {"PYTHONPATH": str(TESTS)} | env
+    ours, theirs = os.openpty()
+    thread = threading.Thread(target=lambda: asyncio.run(serve()))
+    with subprocess.Popen(command, env=whole, cwd=TESTS, stdout=subprocess.PIPE, stderr=theirs) as process:
+        thread.start()
+        out, _ = process.communicate(timeout=60)
+        thread.join()
+    os.close(theirs)
+    said = os.read(ours, 1 << 16)
+    os.close(ours)
+    assert (process.returncode, out) == (0, b'"done"\n')
+    assert said.splitlines()[0] == b"job x"
+    assert b"3 of 10 (30%) pages \\x1b[31m" in said
+
+
 def test_a_wait_that_is_over_ends_with_code_1(env: dict[str, str]) -> None:
-    result = invoke(env, "submit", "charge", '{"order": "A"}', "--request-id", "x", "--timeout", "0.05")
+    result = invoke(env, "submit", "charge", '{"order": "A"}', "--request-id", "x", "--wait-for", "0.05")
     assert result.exit_code == 1
     assert "State: ready." in result.stderr
     assert "The job goes on" in result.stderr
@@ -147,7 +214,7 @@ def served(
 
     thread = threading.Thread(target=lambda: asyncio.run(serve()))
     thread.start()
-    call = ["submit", "look_up", '{"order": "A"}', "--request-id", request_id, "--wait", "--timeout", "60", "--json"]
+    call = ["submit", "look_up", '{"order": "A"}', "--request-id", request_id, "--wait", "--wait-for", "60", "--json"]
     result = invoke(env, *call)
     thread.join()
     out = json.loads(result.stdout)["result"] if result.stdout else None

@@ -23,9 +23,12 @@ from mycelium.cli.main import app
 from mycelium.leases.store import open_store
 from mycelium.ledger.about import About
 from mycelium.ledger.advice import UNCLAIMED_MS, Stuck
+from mycelium.ledger.cause import Cause
+from mycelium.ledger.line import Priority
 from mycelium.ledger.listing import list_transitions
 from mycelium.ledger.record import Record
 from mycelium.ledger.states import CLASS_ALIASES, Boundary, BoundaryMode, EffectClass, Liveness, Settle, State
+from mycelium.ledger.waiting import GateKind
 
 KNOWN = [tool.name for tool in TOOLS]
 SAYING = ("--by", "ops@example.com", "--reason", "the dashboard says so")
@@ -93,7 +96,11 @@ def test_one_in_each_state_is_listed_with_what_comes_next(url: str, namespace: s
     reached = set(State) - {State.PARKED, State.CANCELLED}
     assert {name: one["state"] for name, one in listed.items()} == {state: state for state in reached}
     assert all(one["next"] for one in listed.values())
-    assert {name for name, one in listed.items() if one["commands"]} == {"unknown"}
+    assert {name for name, one in listed.items() if not one["commands"]} == {"completed"}
+    verbs = {name: {command.split()[2] for command in one["commands"]} for name, one in listed.items()}
+    assert verbs["unknown"] == {"release"}
+    assert all(verbs[name] == {"cancel"} for name in ("ready", "delayed", "claimed", "attempting"))
+    assert all(verbs[name] == {"requeue"} for name in ("failed", "dead"))
     assert listed["failed"]["error"] == "Taken"
     for state in reached:
         assert ids(url, namespace, "--state", state) == [state]
@@ -216,9 +223,12 @@ def test_what_is_not_there_ends_with_code_4_and_what_is_no_id_with_2(
 def test_every_word_that_show_may_print_is_told_in_the_docs() -> None:
     told_words = set(re.findall(r"`([a-z_ ]+)=?`", (ROOT / "docs" / "words.md").read_text(encoding="utf-8")))
     renamed = {"resolved_ms": "resolved", "created_ms": "created", "key": "provider_key", "history": "before"}
+    renamed |= {"start_by_ms": "start_by", "deadline_ms": "deadline", "requeued_ms": "requeued"}
+    renamed |= {"cancel_ms": "cancel_asked", "gate_key": "gate"}
     names = {renamed.get(field.name, field.name) for field in dataclasses.fields(Record)} - {"about"}
     names |= {*About.__struct_fields__, "liveness", "stuck", "detail", "arguments", "changed", "age", "version", "next"}
     values: list[type[StrEnum]] = [State, Boundary, BoundaryMode, EffectClass, Liveness, Stuck]
+    values += [Cause, Priority, GateKind]
     words = {name.replace("_", " ") for name in names} | {word for kind in values for word in kind} | set(CLASS_ALIASES)
     assert words - told_words == set()
 

@@ -17,6 +17,8 @@ from mycelium.ledger.binding import Binding
 from mycelium.ledger.canon import canonical
 from mycelium.ledger.identity import identify
 from mycelium.ledger.instant import instant
+from mycelium.ledger.limits import Limit, fill_limits
+from mycelium.ledger.line import DEFAULT_QUEUE, Line, Priority
 from mycelium.ledger.mark import MarkItem, mark_script
 from mycelium.ledger.states import Boundary, BoundaryMode, EffectClass, Settle
 from mycelium.ledger.submit import Intent, submit_script
@@ -168,17 +170,36 @@ class Ledger:
         return str(self.run(renew_session(session=session, epoch=self.epoch, ttl_ms=TTL_MS))[0])
 
     def submitting(
-        self, tool: str, *ids: str, value: int = 1, delay_s: float = 0.0, op: str = "", client: str = "c1"
+        self,
+        tool: str,
+        *ids: str,
+        value: int = 1,
+        delay_s: float = 0.0,
+        op: str = "",
+        client: str = "c1",
+        queue: str = DEFAULT_QUEUE,
+        priority: Priority = Priority.NORMAL,
+        tenant: str = "",
+        limits: Sequence[Limit] = (),
+        facets: str = "",
+        start_by_s: float | None = None,
+        deadline_s: float | None = None,
+        binding: Binding | None = None,
     ) -> Command:
         """A submit of one effect an id."""
-        binding = KINDS[tool]
+        binding = KINDS[tool] if binding is None else binding
         args = canonical({"value": value})
         jobs = [
             Intent(
                 identity=identify(tool, binding.effect_class, args, request_id=id_, namespace="n"),
                 tool=tool,
                 binding=binding,
+                line=Line(tool=tool, queue=queue, priority=priority, tenant=tenant),
+                limits=fill_limits(tuple(limits), {"value": value}),
+                facets=facets,
                 due=instant("delay", delay_s),
+                start_by=instant("start_by", start_by_s),
+                deadline=instant("deadline", deadline_s),
             ).item()
             for id_ in ids
         ]
@@ -196,6 +217,9 @@ class Ledger:
         lane: int = 0,
         op: str = "",
         known: Sequence[str] = tuple(KINDS),
+        queues: Sequence[str | QueueItem] = (DEFAULT_QUEUE,),
+        solo: int = 0,
+        alone: Sequence[str] = (),
     ) -> Command:
         return turn_script(
             session=session,
@@ -203,10 +227,10 @@ class Ledger:
             lane=lane,
             op=op or self.op(),
             slots=slots,
-            solo=0,
+            solo=solo,
             ended=ended,
-            known=[KnownItem(tool, "read", "none", 1, 0) for tool in known],
-            queue=[QueueItem("default", MOST, MOST)],
+            known=[KnownItem(tool, "read", "none", 1, int(tool in alone)) for tool in known],
+            queue=[QueueItem(one, MOST, MOST) if isinstance(one, str) else one for one in queues],
         )
 
     def claim(self, slots: int = 1, **more: Passed) -> list[Granted]:

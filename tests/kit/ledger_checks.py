@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from kit.ledger import Dump, Reply
+from kit.ledger import Dump
+from kit.ledger_view import Move, View, view_of
+from kit.queue_checks import due_place, limited, lined_up
 from mycelium.leases.keys import ENDED, OPEN_ONLY, PERMANENT
-from mycelium.ledger.states import HELD, REPEATABLE, TERMINAL, BoundaryMode, EffectClass, State
+from mycelium.ledger.states import HELD, REPEATABLE, TERMINAL, EffectClass, State
 
 WHY = {
     "retried": "retry",
@@ -16,110 +18,16 @@ WHY = {
     "expired": "session-lost",
     "host_deaths": "host-died",
     "released_by_operator": "operator",
+    "requeued": "requeued",
 }
 """Counters, and the reason word of the moves that each counts."""
 REACHED = ("completed", "failed", "dead", "cancelled", "unknown")
 """Counters of moves to a state."""
-NEW_FENCE = {"verdict", "key", "operator"}
+NEW_FENCE = {"verdict", "key", "operator", "requeued"}
 """Reason words of moves that raise the fence, beside those of a grant, where they do not end the row."""
 LOSSES = {"session-lost", "declared-dead"}
 """Reason words of moves out of the hands of a holder that is gone."""
 HISTORY = 64
-
-
-@dataclass(frozen=True, slots=True)
-class Move:
-    """One transition as the event stream tells it."""
-
-    id: str
-    source: str
-    target: str
-    fence: str
-    why: str
-
-    @property
-    def grants(self) -> bool:
-        return self.target in HELD and self.source not in HELD
-
-    @property
-    def resends(self) -> bool:
-        """Whether it allowed what may have been sent to be sent again by its key."""
-        return self.why == "key" and self.source == State.UNKNOWN
-
-    def marks(self, row: dict[str, str]) -> bool:
-        """Whether the point of no return came with it: by itself, or with a decision that needed no other word."""
-        begins = self.target == State.ATTEMPTING != self.source and self.why not in {"crossed", "ref"}
-        return self.why == "maybe_crossed" or (begins and row["mode"] == BoundaryMode.AUTOMATIC)
-
-
-@dataclass(slots=True)
-class View:
-    """A dump, sorted by what it is; `owners` has the row of each key that names one."""
-
-    rows: dict[str, dict[str, str]] = field(default_factory=dict)
-    owners: dict[str, str] = field(default_factory=dict)
-    args: dict[str, str] = field(default_factory=dict)
-    results: dict[str, str] = field(default_factory=dict)
-    places: dict[str, list[str]] = field(default_factory=dict)
-    held: dict[str, dict[str, str]] = field(default_factory=dict)
-    states: dict[str, int] = field(default_factory=dict)
-    counters: dict[str, int] = field(default_factory=dict)
-    seqs: list[int] = field(default_factory=list)
-    moves: list[Move] = field(default_factory=list)
-    meta: dict[str, str] = field(default_factory=dict)
-    sessions: list[str] = field(default_factory=list)
-    mortal: dict[str, bool] = field(default_factory=dict)
-    standing: Counter[tuple[str, str]] = field(default_factory=Counter)
-    waiting: dict[tuple[str, str], int] = field(default_factory=dict)
-    tenants: dict[str, set[str]] = field(default_factory=dict)
-    rotas: dict[str, set[str]] = field(default_factory=dict)
-    running: dict[str, set[str]] = field(default_factory=dict)
-
-    def place(self, request_id: str, where: str) -> None:
-        self.places.setdefault(request_id, []).append(where)
-
-
-def view_of(dump: Dump) -> View:
-    """Sort a dump."""
-    view = View()
-    for name, key in dump.items():
-        kind, _, rest = name.partition(":")
-        view.mortal[name] = key.mortal
-        _sort_in(view, kind, rest, key.value)
-    return view
-
-
-def _sort_in(view: View, kind: str, rest: str, value: Reply) -> None:
-    shelves: dict[str, Reply] = {"row": view.rows, "args": view.args, "result": view.results, "held": view.held}
-    if kind == "row" and "alias" in value:
-        view.owners[f"row:{rest}"] = value["alias"]
-    elif kind in shelves:
-        shelves[kind][rest] = value
-    if kind in {"share", "ticket"}:
-        view.owners[f"{kind}:{rest}"] = value
-    if kind in {"line", "gate", "held", "delayed", "unknown"}:
-        # Those of sorted sets come with their scores.
-        for request_id in value if kind == "held" else value[::2]:
-            view.place(request_id, f"{kind}:{rest}" if rest else kind)
-    if kind == "line":
-        queue, level, tool, tenant = rest.split(":", 3)
-        view.standing[queue, f"{level}:{tool}"] += len(value) // 2
-        view.tenants.setdefault(f"{queue}:{level}:{tool}", set()).add(tenant)
-    if kind == "waiting":
-        view.waiting |= {(rest, shelf): int(count) for shelf, count in value.items()}
-    if kind == "rota":
-        view.rotas[rest] = set(value[::2])
-    if kind == "running":
-        view.running[rest] = set(value)
-    if kind in {"states", "counters"}:
-        setattr(view, kind, {word: int(count) for word, count in value.items()})
-    if kind == "events":
-        view.seqs = [int(entry["seq"]) for entry in value]
-        view.moves = [Move(*line.split("\t")) for entry in value for line in entry["moves"].split("\n")]
-    if kind == "meta":
-        view.meta = value
-    if kind == "sessions":
-        view.sessions = value[::2]
 
 
 def faults(dump: Dump) -> list[str]:
@@ -127,7 +35,8 @@ def faults(dump: Dump) -> list[str]:
     view = view_of(dump)
     return [
         *_conserved(view),
-        *_lined_up(view),
+        *lined_up(view),
+        *limited(view),
         *_numbered(view),
         *_counted(view),
         *_moved(view),
@@ -143,7 +52,7 @@ def _conserved(view: View) -> Iterator[str]:
     if standing != dict(recount):
         yield f"Q1 states say {standing}, the rows {dict(recount)}"
     for request_id, row in view.rows.items():
-        found, due = view.places.get(request_id, []), _due_place(row)
+        found, due = view.places.get(request_id, []), due_place(row)
         if found != due:
             yield f"Q1 {request_id} is {row['state']} and stands in {found}, not in {due}"
         holder = row["session"]
@@ -155,40 +64,6 @@ def _conserved(view: View) -> Iterator[str]:
             yield f"E6 {request_id} has lost its arguments"
     for request_id in view.places.keys() - view.rows.keys():
         yield f"Q1 {request_id} stands in {view.places[request_id]} without a row"
-
-
-def _lined_up(view: View) -> Iterator[str]:
-    """Q1: lines are counted, their tenants are in the rota, and a key is held by those who are held, and only by them."""
-    if view.waiting != dict(view.standing):
-        yield f"Q1 the queues count {view.waiting}, their lines hold {dict(view.standing)}"
-    if view.rotas != view.tenants:
-        yield f"Q1 the rotas name {view.rotas}, the lines {view.tenants}"
-    held: dict[str, set[str]] = {}
-    for request_id, row in view.rows.items():
-        if row["state"] in HELD:
-            for limit in row.get("limits", "").split("\n"):
-                if limit.startswith("c\t"):
-                    held.setdefault(limit.split("\t")[2], set()).add(request_id)
-    if view.running != held:
-        yield f"Q1 the keys are held by {view.running}, the rows say {held}"
-
-
-def _due_place(row: dict[str, str]) -> list[str]:
-    match row["state"]:
-        case State.READY if row.get("queued") == "0":
-            return []
-        case State.READY if "gate" in row:
-            return [f"gate:{row['gate']}"]
-        case State.READY:
-            return [f"line:{row.get('line') or 'default:2:' + row['tool'] + ':'}"]
-        case State.UNKNOWN:
-            return [f"unknown:{row['tool']}"]
-        case State.DELAYED:
-            return ["delayed"]
-        case State.CLAIMED | State.ATTEMPTING:
-            return [f"held:{row['session']}"]
-        case _:
-            return []
 
 
 def _numbered(view: View) -> Iterator[str]:
@@ -240,12 +115,14 @@ class Trail:
     again: int = 0
     released: int = 0
     deaths: int = 0
+    retries: int = 0
 
     def follow(self, move: Move, row: dict[str, str]) -> Iterator[str]:
         request_id = move.id
         if move.source != self.state:
             yield f"Q1 {request_id} moved from {move.source!r}, and was {self.state!r}"
-        if self.state in TERMINAL and not (move.grants and self.state == State.FAILED):
+        again = move.why == "requeued" and self.state != State.COMPLETED
+        if self.state in TERMINAL and not (again or (move.grants and self.state == State.FAILED)):
             yield f"E5 {request_id} left {self.state} for {move.target}"
         if move.grants and not _may_be_granted(move, row):
             yield f"L3 {request_id} ({row['class']}) was claimed out of {self.state!r} by {move.why}"
@@ -256,6 +133,8 @@ class Trail:
         lost = _after_loss(row, self.boundary, self.deaths) | ({State.UNKNOWN} if self.restarted else set())
         if move.why in LOSSES and move.target not in lost and not _repairs(row):
             yield f"E3 {request_id} ({row['class']}, {self.boundary}) became {move.target} when its session was lost"
+        if move.why == "requeued":
+            self.claims = self.again = self.released = self.deaths = self.retries = 0
         if move.grants:
             self.boundary = "not_crossed"
         if move.marks(row) or move.why == "crossed":
@@ -267,6 +146,7 @@ class Trail:
         self.again += move.grants and move.source in {State.FAILED, State.UNKNOWN}
         self.released += move.why == "released"
         self.deaths += move.why in LOSSES | {"host-died"}
+        self.retries += move.why == "retry" and not move.grants
 
     def end(self, request_id: str, row: dict[str, str]) -> Iterator[str]:
         if self.state != row["state"] or (self.fence != row["fence"] and row["fence"] not in _repairs(row)):
@@ -277,10 +157,14 @@ class Trail:
         told = (self.claims - self.released, self.deaths)
         if (int(row["attempts"]), int(row["deaths"])) != told:
             yield f"E10 {request_id} has {row['attempts']} attempts, {row['deaths']} deaths; its events tell of {told}"
-        if self.deaths > int(row["max_deaths"]) or int(row["fails"]) > int(row["max_attempts"]):
-            yield f"E10 {request_id} went on after {self.deaths} deaths and {row['fails']} failures"
+        fails, timeouts = int(row["fails"]), int(row.get("timeouts", "0"))
+        most_fails, most_timeouts = int(row["max_attempts"]), int(row.get("max_timeouts", row["max_attempts"]))
+        if self.deaths > int(row["max_deaths"]) or fails > most_fails or timeouts > most_timeouts:
+            yield f"E10 {request_id} went on after {self.deaths} deaths, {fails} failures, {timeouts} timeouts"
+        if not 0 <= fails + timeouts - self.retries <= 1:
+            yield f"E10 {request_id} was retried {self.retries} times for {fails} failures and {timeouts} timeouts"
         # What a caller asks for again is no retry of ours, and has no limit but the gate's.
-        if told[0] - self.again >= int(row["max_deaths"]) + int(row["max_attempts"]):
+        if told[0] - self.again >= int(row["max_deaths"]) + most_fails + most_timeouts:
             yield f"E10 {request_id} was granted {told[0]} times"
 
 
@@ -337,7 +221,7 @@ def _mortal(view: View) -> Iterator[str]:
             if rest not in view.sessions:
                 yield f"S7 {name} is there, and its session is not"
         elif kind in OPEN_ONLY:
-            wanted = view.rows.get(view.owners.get(name, rest), {}).get("state") in TERMINAL
+            wanted = kind != "asked" and view.rows.get(view.owners.get(name, rest), {}).get("state") in TERMINAL
         else:
             yield f"S7 {name} is on no list"
             continue

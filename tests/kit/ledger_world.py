@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 
 from kit.claims import Seen, claiming, deciding, intent, seen
 from kit.ledger import KINDS, MC, NC, TTL_MS, Granted, Ledger, Passed, Reply, ended, grants, settled
-from kit.ledger_checks import View, faults, view_of
+from kit.ledger_checks import faults
+from kit.ledger_view import View, view_of
+from kit.permission import Permission
 from mycelium.leases.scripts import Command
 from mycelium.ledger.states import REPEATABLE, BoundaryMode, Drift, EffectClass, State
 from mycelium.ledger.sweep import lapse_script
@@ -59,6 +61,7 @@ class World:
         wrong: answers that no script may give.
         conclude: how a provider's answer is judged.
         forgets: the store loses writes that it acknowledged.
+        permission: what operators ordered, and what was spent.
         checks_window: holders look at the key's window once more before they send, as ours do.
     """
 
@@ -72,6 +75,7 @@ class World:
     wrong: list[str] = field(default_factory=list[str])
     conclude: Conclude = resolve.conclude
     forgets: bool = False
+    permission: Permission = field(default_factory=Permission)
     checks_window: bool = False
 
     # ── holders with a queue ─────────────────────────────────────────────────────────────────────────────────────────
@@ -79,9 +83,12 @@ class World:
     def grants(self, reply: Reply, session: str) -> list[Attempt]:
         """Take the grants of a turn."""
         known = {attempt.fence for attempt in self.attempts}
-        new = [_attempt(granted, session) for granted in grants(reply) if granted.fence not in known]
-        self.attempts += new
-        return new
+        new = [granted for granted in grants(reply) if granted.fence not in known]
+        for granted in new:
+            self.wrong += self.permission.breaches(granted, self.ledger.row(granted.id), self.ledger.now_ms)
+        attempts = [_attempt(granted, session) for granted in new]
+        self.attempts += attempts
+        return attempts
 
     def claim(self, slots: int, session: str = "s1", **more: Passed) -> list[Attempt]:
         return self.grants(self.ledger.run(self.ledger.turning(slots, session=session, **more)), session)
@@ -129,6 +136,7 @@ class World:
         if item.ticket and self.tickets.setdefault(item.ticket, answer.id) != answer.id and item.drift != Drift.OFF:
             self.wrong.append(f"K3 {answer.id} was granted for a dispatch that another effect has")
         if answer.fence not in {attempt.fence for attempt in self.attempts}:
+            self.wrong += self.permission.after_cancel(answer.id)
             may_send = decided and KINDS[tool].boundary_mode is not BoundaryMode.EXPLICIT
             self.attempts.append(Attempt(answer.id, answer.fence, tool, more.get("session", "s1"), may_send))
         return answer
@@ -217,9 +225,10 @@ class World:
         """How this attempt can truly be said to have ended."""
         effect_class = KINDS[attempt.tool].effect_class
         if attempt.sent:
-            return ["completed", "unknown", "died", *(["retry"] if effect_class in REPEATABLE else [])]
+            again = ["retry"] if effect_class in REPEATABLE else []
+            return ["completed", "unknown", "died", "timed_out", "cancelled", *again]
         done = ["completed"] if effect_class is EffectClass.READ else []
-        return ["failed", "released", "unknown", "died", "retry", *done]
+        return ["failed", "released", "unknown", "died", "retry", "timed_out", "not_done", "cancelled", *done]
 
     # ── what the provider and people say ─────────────────────────────────────────────────────────────────────────────
 

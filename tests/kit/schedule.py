@@ -11,7 +11,10 @@ from hypothesis.stateful import RuleBasedStateMachine
 
 from kit.ledger import KINDS, TTL_MS, Client, Dump, Ledger, settled, steady
 from kit.ledger_world import STEP_MS, WINDOW_MS, Attempt, World
-from mycelium.ledger.states import TERMINAL, Settle
+from mycelium.ledger.facets import facets_of
+from mycelium.ledger.limits import Concurrency, Rate
+from mycelium.ledger.line import Priority
+from mycelium.ledger.states import HELD, TERMINAL, Settle
 from mycelium.ledger.sweep import expire_script, sweep_script
 from mycelium.ledger.verdict import KnownTool, due_script
 
@@ -23,6 +26,11 @@ SLOTS, MORE_SLOTS = st.integers(1, 4), st.sampled_from([0, 0, 2])
 SAID = ("completed", "not_executed", "unknown", "resend", "resend")
 WINDOWS = st.sampled_from([0, 5_000, WINDOW_MS - 2 * STEP_MS])
 """What a tool declares of its provider's memory for keys, the worst delay taken off."""
+QUEUES = st.sampled_from(["default", "default", "mail"])
+ONE, TWO = Concurrency("one", 1), Concurrency("two", 2)
+DEAR, CHEAP = Rate("bucket", 2, per_s=60, cost=2), Rate("bucket", 2, per_s=60)
+LIMITS = st.sampled_from([(), (), (), (ONE,), (TWO,), (ONE, TWO), (TWO, ONE), (DEAR,), (CHEAP,), (ONE, CHEAP)])
+TIMES_S = st.sampled_from([None, None, None, None, 3, 30])
 GRACES = {"s1": 0, "s2": 0, "p1": TTL_MS}
 """Who holds: two workers, and a process that calls for itself."""
 _namespaces = itertools.count(1)
@@ -68,7 +76,19 @@ class Schedule(RuleBasedStateMachine):
 
     def submit(self, draw: Draw) -> None:
         request_id, tool, value = draw(st.sampled_from(IDS)), draw(TOOLS), draw(st.sampled_from([1, 1, 1, 2]))
-        command = self.ledger.submitting(tool, request_id, value=value, delay_s=draw(st.sampled_from([0.0, 0.0, 2.0])))
+        command = self.ledger.submitting(
+            tool,
+            request_id,
+            value=value,
+            delay_s=draw(st.sampled_from([0.0, 0.0, 2.0])),
+            queue=draw(QUEUES),
+            priority=draw(st.sampled_from(Priority)),
+            tenant=draw(st.sampled_from(["", "", "acme", "b:c"])),
+            limits=draw(LIMITS),
+            facets=facets_of({"value": value}),
+            start_by_s=draw(TIMES_S),
+            deadline_s=draw(TIMES_S),
+        )
         before = self.ledger.dump()
         word = self.ledger.run(command)[1]
         if request_id not in self.tools:
@@ -85,7 +105,12 @@ class Schedule(RuleBasedStateMachine):
     def claim(self, draw: Draw) -> None:
         name, lane = draw(LANES)
         session = self.session(name)
-        self.world.grants(self.ledger.run(self.ledger.turning(draw(SLOTS), session=session, lane=lane)), session)
+        known = draw(st.sampled_from([sorted(KINDS), sorted(KINDS), sorted(KINDS)[::2]]))
+        queues = draw(st.sampled_from([("default", "mail"), ("mail", "default"), ("mail",), ("default",)]))
+        command = self.ledger.turning(
+            draw(SLOTS), session=session, lane=lane, known=known, queues=queues, solo=draw(MORE_SLOTS), alone=known[:2]
+        )
+        self.world.grants(self.ledger.run(command), session)
 
     def mark(self, draw: Draw) -> None:
         attempt = self.attempt(draw)
@@ -106,7 +131,7 @@ class Schedule(RuleBasedStateMachine):
     def work(self, draw: Draw) -> None:
         """The usual way: claim, mark, send."""
         session = self.session(draw(LANES)[0])
-        for attempt in self.world.claim(draw(SLOTS), session):
+        for attempt in self.world.claim(draw(SLOTS), session, queues=("default", "mail")):
             self.world.mark(attempt)
             self.world.send(attempt)
 
@@ -129,8 +154,10 @@ class Schedule(RuleBasedStateMachine):
             return
         verb = draw(st.sampled_from(self.world.honest_verbs(attempt)))
         row = self.ledger.row(attempt.id)
-        command = self.world.settling(attempt, verb, delay_ms=draw(st.sampled_from([0, 1500])), slots=draw(MORE_SLOTS))
+        delay_ms = draw(st.sampled_from([0, 1500]))
+        command = self.world.settling(attempt, verb, delay_ms=delay_ms, slots=draw(MORE_SLOTS))
         reply = self.ledger.run(command)
+        self.given_back(attempt, row, verb, delay_ms)
         self.world.grants(reply, attempt.session)
         word = settled(reply)[0]
         if (row["fence"], row["session"]) == (attempt.fence, attempt.session):
@@ -151,10 +178,17 @@ class Schedule(RuleBasedStateMachine):
             return
         row, before = self.ledger.row(attempt.id), self.ledger.dump()
         word = settled(self.ledger.run(self.world.settling(attempt, verb)))[0]
+        self.given_back(attempt, row, verb, 0)
         if row["fence"] != attempt.fence:
             assert word == "stale"
         if word == "stale" or row["state"] in TERMINAL:
             assert steady(self.ledger.dump(), notes=False) == steady(before, notes=False)
+
+    def given_back(self, attempt: Attempt, row: dict[str, str], verb: str, delay_ms: int) -> None:
+        """What was given back unstarted has spent nothing."""
+        mine = (row["fence"], row["session"]) == (attempt.fence, attempt.session) and row["state"] in HELD
+        if mine and verb == "released" and not delay_ms:
+            self.world.permission.give_back(attempt.fence)
 
     # ── time ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 

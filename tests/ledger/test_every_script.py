@@ -25,7 +25,7 @@ def words_of(case: Case, reply: Reply) -> tuple[str, ...]:
         return (reply[0], *reply[6 : 6 + int(reply[4])])
     if case.script.endswith("/submit"):
         return (reply[0], *reply[1::3])
-    if case.script.endswith("/mark"):
+    if case.script.endswith(("/mark", "/progress")):
         return tuple(reply)
     return tuple(word for word in reply[:1] if word in known)
 

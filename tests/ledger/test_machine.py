@@ -15,8 +15,9 @@ from kit.claims import repairing
 from kit.ledger import TTL_MS, connect, settled, steady
 from kit.ledger_world import STEP_MS
 from kit.operator_cases import burying, releasing
+from kit.ordering import Ordering
 from kit.repair_cases import FILLED
-from kit.schedule import IDS, TOOLS, WINDOWS, Draw, Schedule
+from kit.schedule import IDS, TOOLS, WINDOWS, Draw
 from mycelium.ledger.doubt import doubt_script
 from mycelium.ledger.states import HELD, TERMINAL, Drift
 
@@ -27,18 +28,19 @@ SETTINGS = settings(
     print_blob=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
 )
-POLLS = {"expire_if_lapsed", "sweep", "due", "lapse", "repair", "found"}
+POLLS = {"expire_if_lapsed", "sweep", "due", "lapse", "repair", "found", "pause", "strike"}
 """Scripts whose second answer tells that there is nothing left to do."""
 ACTIONS = (
     *("submit", "pass_time", "claim", "mark", "settle_what_is_over", "promote", "ask_what_is_due"),
     *("drift", "restart", "damage", "mark_dead", "step_the_clock", "lapse", "doubt"),
+    *("cancel", "requeue", "pause", "strike", "tell") * 2,
     *("work", "settle", "die", "sweep", "judge", "repeat", "take", "decide", "reconcile", "release") * 2,
     *("take_again", "trouble", "send") * 3,
 )
 """What may happen next; the ways on come more often."""
 
 
-class Machine(Schedule):
+class Machine(Ordering):
     """All that, and what holders without a queue, people and faults do."""
 
     # ── a holder without a queue ─────────────────────────────────────────────────────────────────────────────────────
@@ -220,6 +222,9 @@ class Machine(Schedule):
         assert self.world.faults() == []
 
     def teardown(self) -> None:
+        # What has failed already is not asked to come to rest as well.
+        if self.world.faults() == []:
+            self.calm_down()
         self.ledger.drop()
 
 

@@ -107,18 +107,32 @@ local function limits_of(r)
   return limits
 end
 
--- When a bucket is full again, by the server's clock: what is spent and not refilled yet lies between now and then.
+-- When a bucket is full again, by the server's clock, and since when it is not: what is spent and not refilled yet lies between
+-- now and then.
 local function full_at(key)
-  return math.max(now_ms, tonumber(redis.call('GET', rate_key(key)) or '0'))
+  local full, since = string.match(redis.call('GET', rate_key(key)) or '', '^(%S+) (%S+)$')
+  full, since = tonumber(full), tonumber(since)
+  if not (full and since) or full <= now_ms then return now_ms, now_ms end
+  return full, since
+end
+
+local function fill(key, full, since)
+  if full <= now_ms then
+    redis.call('DEL', rate_key(key))
+  else
+    redis.call('SET', rate_key(key), string.format('%.3f %.0f', full, since), 'PX', digits(math.ceil(full - now_ms) + 1))
+  end
 end
 
 local function spend(key, ms)
-  local at = full_at(key) + ms
-  if at <= now_ms then
-    redis.call('DEL', rate_key(key))
-  else
-    redis.call('SET', rate_key(key), string.format('%.3f', at), 'PX', digits(math.ceil(at - now_ms) + 1))
-  end
+  local full, since = full_at(key)
+  fill(key, full + ms, since)
+end
+
+-- What was spent and has been refilled since is not given back: that would be more than can be saved up.
+local function unspend(key, ms, spent_ms)
+  local full, since = full_at(key)
+  if spent_ms >= since then fill(key, full - ms, since) end
 end
 
 -- The first rows that were put under a gate go back to their places in their lines.
@@ -138,9 +152,12 @@ local function wake(gate, most)
   end
 end
 
+local occupying = {}
+
 -- What a row holds of its limits while somebody holds it. By ids, so that saying it twice is saying it once.
 local function occupy(r)
   if not r.limits then return end
+  occupying[r.id] = true
   for _, limit in ipairs(limits_of(r)) do
     if limit.at_most then redis.call('SADD', running_key(limit.key), r.id) end
   end

@@ -6,7 +6,7 @@ local FIELDS = {
   'queued', 'share', 'line', 'cancel', 'timeouts', 'max_timeouts', 'more',
 }
 -- What few rows have; `more` says that there is one of it.
-local SELDOM = {'limits', 'start_by', 'deadline', 'run'}
+local SELDOM = {'limits', 'start_by', 'deadline', 'run', 'spent'}
 local TERMINAL = {completed = true, failed = true, cancelled = true, dead = true}
 local HELD = {claimed = true, attempting = true}
 local REPEATABLE = {read = true, idempotent_mutate = true}

@@ -68,9 +68,9 @@ local function release(r, changes, delay_ms, body)
   r.attempts = r.attempts - 1
   changes.attempts = digits(r.attempts)
   count('released')
-  -- What it was to spend was not spent.
-  for _, limit in ipairs(limits_of(r)) do
-    if limit.cost_ms then spend(limit.key, -limit.cost_ms) end
+  -- What it was to spend was not spent. Whoever says when to come again may have asked its provider.
+  for _, limit in ipairs(delay_ms <= 0 and limits_of(r) or {}) do
+    if limit.cost_ms then unspend(limit.key, limit.cost_ms, tonumber(r.spent or '0')) end
   end
   make_later(r, 'released', changes, delay_ms)
 end
