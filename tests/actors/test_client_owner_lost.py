@@ -49,7 +49,7 @@ async def test_with_no_worker_left_a_wait_ends_and_writes_nothing(client: Client
         assert len(await lost.claim()) == 2
         before = await key_dump(client.store)
         waits = [job.result() for job in jobs] + [_follow(client, "write")]
-        for error in await asyncio.gather(*waits, return_exceptions=True):
+        for error in await asyncio.wait_for(asyncio.gather(*waits, return_exceptions=True), 30):
             assert isinstance(error, OwnerLostError)
             assert isinstance(error, ResultTimeoutError)
             assert error.state == State.ATTEMPTING
@@ -58,7 +58,7 @@ async def test_with_no_worker_left_a_wait_ends_and_writes_nothing(client: Client
         # Who says that he waits for whatever comes is left to wait.
         patient = asyncio.create_task(jobs[1].result(on_unknown="wait"))
         with pytest.raises(OwnerLostError):
-            await jobs[1].result()
+            await asyncio.wait_for(jobs[1].result(), 30)
         assert not patient.done()
         async with holder(url, namespace, KNOWN) as other:
             await sweep.run_once(client.store)

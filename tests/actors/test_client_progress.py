@@ -64,7 +64,8 @@ async def test_a_waiter_hears_of_each_step_and_then_gets_the_result(client: Clie
     [grant] = await worker.claim()
     for step in (1, 2):
         await tell(worker, grant, step, 2)
-        assert [await heard.get(), await heard.get()] == [step, step]
+        both = asyncio.gather(heard.get(), heard.get())
+        assert await asyncio.wait_for(both, 30) == [step, step]
     await worker.complete(grant, "done")
     assert (await waiting, await awaited) == ("done", "done")
     assert heard.empty()

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+from pathlib import Path
 
 import pytest
 from actors.test_host import pid_in
+from chaos.stage import until
 
 from kit.host_stage import HOSTS, HostStage, attempt_of, hosts_on_stage
 from kit.hosting import TOOLS, soon
@@ -51,14 +53,17 @@ async def test_without_such_tools_no_process_is_started(url: str, namespace: str
 
 @pytest.mark.parametrize("outcome", [Outcome.TIMEOUT, Outcome.CANCELLED])
 async def test_the_end_of_its_process_is_told_as_a_timeout_or_a_cancel_that_is_over(
-    url: str, namespace: str, outcome: Outcome
+    url: str, namespace: str, outcome: Outcome, tmp_path: Path
 ) -> None:
+    told = tmp_path / "told"
     async with hosts_on_stage(url, namespace, BOTH, overdue_s=600.0) as stage:
         await both_ready(stage)
         before = await pid_in(stage, "solo-1", "pid_apart")
-        timeout_s = 0.3 if outcome is Outcome.TIMEOUT else 60.0
-        held = stage.start(attempt_of("hang_apart", "1", host="solo-1", timeout_s=timeout_s))
+        timeout_s = 0.5 if outcome is Outcome.TIMEOUT else 60.0
+        args = {"tell": str(told)}
+        held = stage.start(attempt_of("hang_apart", "1", host="solo-1", timeout_s=timeout_s, args=args))
         if outcome is Outcome.CANCELLED:
+            await until(told.exists)  # before it begins, it is told as never begun, and the process goes on
             stage.tell("solo-1", CancelRun(held))
         # The slot goes first, with the process; then it is told; then there is a new one.
         assert (await stage.hear(HostGone)).host == "solo-1"

@@ -53,6 +53,7 @@ def overrun(book: str, key: str, seconds: float = 1.0) -> None:
     time.sleep(seconds)
     leave_trace(book, key)
     tell(book, key, "end")
+    raise ConnectionError
 
 
 @tool(effect_class="idempotent_mutate", timeout_s=0.3, max_timeouts=2, retry_delay_s=0.01, isolation="process")

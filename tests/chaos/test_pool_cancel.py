@@ -9,7 +9,7 @@ from collections import Counter
 from random import Random
 
 from chaos import failure_tools as tools
-from chaos.scale import scaled
+from chaos.scale import BRISK, TTL_S, scaled
 from chaos.stage import SEED, Stage, until
 
 from mycelium.actors.client import ClientSettings, connect
@@ -22,8 +22,6 @@ JOBS = scaled(150, 1000)
 AT_ONCE = 50
 KINDS = (tools.charge, tools.charge_marked, tools.charge_slowly, tools.think_and_charge, tools.think_alone, tools.watch)
 BODY_S = 0.1
-TTL_S = 1.0
-SESSION = {"ttl_s": TTL_S, "renew_every_s": 0.2, "call_timeout_s": 0.2, "margin_s": 0.2}
 
 
 async def test_34_what_is_called_cancelled_had_no_effect_wherever_the_cancel_met_it(stage: Stage) -> None:
@@ -61,9 +59,7 @@ async def test_34_what_is_called_cancelled_had_no_effect_wherever_the_cancel_met
 
 async def test_35_one_frozen_worker_of_three_keeps_no_caller_waiting(stage: Stage) -> None:
     """Case 35: each wait ends within three TTLs: with a result, from elsewhere if need be, or with "unknown"."""
-    fleet = await asyncio.gather(
-        *[stage.start(app="chaos.failure_tools", session=SESSION, slots=4) for _ in range(3)]
-    )
+    fleet = await asyncio.gather(*[stage.start(app="chaos.failure_tools", session=BRISK, slots=4) for _ in range(3)])
     gate = stage.gate()
     async with connect(stage.url, namespace=stage.namespace, settings=ClientSettings(poll_s=0.2)) as client:
         jobs = [client.job(await stage.submit(tools.charge, f"charge-{n}", gate=gate.path)) for n in range(6)]

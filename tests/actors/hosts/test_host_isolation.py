@@ -6,6 +6,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from chaos.stage import until
 
 from kit.hosting import Control, hosting, run_of, soon
 from kit.launching import ProcessEnd
@@ -100,17 +101,20 @@ async def test_the_slot_of_a_thread_stays_taken_until_the_thread_has_ended(tmp_p
 async def test_a_timeout_ends_the_process_of_a_plain_tool_and_its_programs(tmp_path: Path) -> None:
     told = tmp_path / "told"
     async with hosting(TOOLS, slots=1, solo=True, overrun_grace_s=600) as control:
-        control.host.run(run_of("hang_apart", 0, {"tell": str(told)}, timeout_s=1.5))
-        reason = await soon(control.exits.get())
+        control.host.run(run_of("hang_apart", 0, {"tell": str(told)}, timeout_s=2))
+        await until(lambda: told.exists() and told.read_text(encoding="ascii"))
         with ProcessEnd(int(told.read_text(encoding="ascii"))) as program:
+            reason = await soon(control.exits.get())
             assert program.comes_within(10)
     assert (reason.why, reason.overdue) == (ExitReason.OVERDUE, (0,))
     assert control.dones.empty()
 
 
-async def test_a_cancel_ends_the_process_of_a_plain_tool() -> None:
+async def test_a_cancel_ends_the_process_of_a_plain_tool(tmp_path: Path) -> None:
+    told = tmp_path / "told"
     async with hosting(TOOLS, slots=1, solo=True, chance_s=600) as control:
-        control.send("hang_apart")
+        control.send("hang_apart", tell=str(told))
+        await until(told.exists)
         control.host.cancel(0)
         assert (await soon(control.exits.get())).why is ExitReason.CANCELLED
 

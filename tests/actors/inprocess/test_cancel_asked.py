@@ -1,4 +1,4 @@
-"""An operator cancels a call that a program runs itself: it is only asked, it ends as it ends, and it never runs again."""
+"""An operator cancels a call that a program runs itself: it is asked, it ends as it ends, and it never runs again."""
 
 from __future__ import annotations
 
