@@ -158,7 +158,8 @@ class Holding:
         self.end(attempt, given_back(attempt.grant))
 
     def died(self, attempt: Attempt, why: str) -> None:
-        """Its host ended under it."""
+        """Its process ended under it: the host may go on with another one, so that its slot is free."""
+        self.slots.give_back(attempt.host)
         self.end(attempt, died(attempt, why))
 
     def ran(self, attempt: Attempt, done: Done) -> None:

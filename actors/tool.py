@@ -178,8 +178,8 @@ class Call(Generic[R]):
         return f"<call of {self.tool.name!r} with {', '.join(self.arguments) or 'no arguments'}>"
 
 
-class Declaration(TypedDict, total=False):
-    """What `@tool(...)` takes.
+class Facts(TypedDict, total=False):
+    """What is declared of a function, wherever it runs.
 
     Attributes:
         binding: the declared facts, made before; the single ones are then left out.
@@ -203,8 +203,6 @@ class Declaration(TypedDict, total=False):
         max_deaths: how often a host or session may end under one transition.
         max_timeouts: how often an attempt may be past its time under one transition.
         retry_delay_s: mean delay before a repeatable tool that failed runs again.
-        queue: and the four that follow: see `Terms`.
-        non_retryable: errors after which it is not run again, though its class allows it.
     """
 
     binding: Binding
@@ -227,6 +225,16 @@ class Declaration(TypedDict, total=False):
     max_deaths: int
     max_timeouts: int
     retry_delay_s: float
+
+
+class Declaration(Facts, total=False):
+    """What `@tool(...)` takes: the facts, and how its jobs wait and run.
+
+    Attributes:
+        queue: and the four that follow: see `Terms`.
+        non_retryable: errors after which it is not run again, though its class allows it.
+    """
+
     queue: str
     priority: Priority | str
     isolation: Isolation | str | None
@@ -252,7 +260,7 @@ def tool(fn: Callable[P, R], /) -> SyncTool[P, R]: ...
 @overload
 def tool(**declared: Unpack[Declaration]) -> _Decorator: ...
 def tool(fn: Callable[..., Any] | None = None, /, **declared: Unpack[Declaration]) -> object:
-    """Declare a function as a tool: `@tool`, or `@tool(effect_class="read", …)`; see `Declaration`.
+    """Declare a function as a tool: `@tool`, or `@tool(effect_class="read", …)`; see `Facts` and `Declaration`.
 
     Raises:
         ToolDeclarationError: the function cannot be a tool, or the declared facts contradict each other.

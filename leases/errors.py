@@ -247,7 +247,7 @@ class NotExecuted(MyceliumError):  # noqa: N818 - a verdict that a tool raises, 
     Raise it for a refusal that the provider documents as "not done". A timeout is never one.
 
     Attributes:
-        retry_after_s: the call may run again after so many seconds, whatever its class, and is charged an attempt; None:
+        retry_after_s: after so many seconds the call may run again, whatever its class, charged as an attempt; None:
             the failure is final.
         of_attempt: fence of the attempt that it ended first, and the only one that it speaks of; empty: none yet.
     """
@@ -271,8 +271,8 @@ class Snooze(NotExecuted):
 class Retry(MyceliumError):  # noqa: N818 - a wish that a tool raises, not a fault
     """Raised by a tool that failed and knows when to run again; it proves nothing about what was done.
 
-    A class that may repeat runs again then, and is charged an attempt. A write that may have been sent becomes unknown, as
-    with any other error: raise `NotExecuted(..., retry_after_s=...)` where the provider says that nothing was done.
+    A class that may repeat runs again then, and is charged an attempt. A write that may have been sent becomes unknown,
+    as with any other error: raise `NotExecuted(..., retry_after_s=...)` where the provider says that nothing was done.
     """
 
     def __init__(self, why: str, *, after_s: float) -> None:

@@ -11,7 +11,7 @@ from ...leases.errors import ToolDeclarationError
 from ...ledger.states import Drift
 from ..arguments import Checked
 from ..naming import NameOptions, Naming
-from ..tool import Declaration, Tool, declare
+from ..tool import Declaration, Facts, Tool, declare
 from .action_ledger import ActionLedger
 from .calls import run_here, run_here_async
 from .prepared import Prepared
@@ -26,8 +26,8 @@ _Prepare = Callable[[tuple[object, ...], dict[str, Any]], Prepared]
 _SAID_IN_CALL = ("request_id", "dispatch_id", "tool_call_id", "decision_id", "state_ref")
 
 
-class LedgerOptions(Declaration, total=False):
-    """What `@ledger(...)` takes: all of a tool's declaration, and where it is kept.
+class LedgerOptions(Facts, total=False):
+    """What `@ledger(...)` takes: the facts of a tool, and where its record is kept.
 
     Attributes:
         ledger: the ledger that keeps its record; without it the process's own: see `default_ledger`.
@@ -166,7 +166,7 @@ class _LedgerSync(Protocol):
 def ledger(fn: Callable[P, Coroutine[Any, Any, R]], /) -> Recorded[P, Coroutine[Any, Any, R]]: ...
 @overload
 def ledger(**options: Unpack[LedgerOptions]) -> _Ledger: ...
-@documented(LedgerOptions, Declaration)
+@documented(LedgerOptions, Facts)
 def ledger(fn: Callable[..., Any] | None = None, /, **options: Unpack[LedgerOptions]) -> object:
     """Run each call of an async function at most once for each intended effect: `@ledger(effect_class=…)`.
 
@@ -186,7 +186,7 @@ def ledger(fn: Callable[..., Any] | None = None, /, **options: Unpack[LedgerOpti
 def ledger_sync(fn: Callable[P, R], /) -> Recorded[P, R]: ...
 @overload
 def ledger_sync(**options: Unpack[LedgerOptions]) -> _LedgerSync: ...
-@documented(LedgerOptions, Declaration)
+@documented(LedgerOptions, Facts)
 def ledger_sync(fn: Callable[..., Any] | None = None, /, **options: Unpack[LedgerOptions]) -> object:
     """As `ledger`, for a plain function. It may be called from any thread, and inside a running loop, which it blocks.
 
@@ -210,6 +210,10 @@ def ledger_of(
     if isinstance(fn, Tool) and facts:
         what = f"The tool {cast('Tool[..., Any]', fn).name!r} is declared already, and comes with {', '.join(facts)}."
         raise ToolDeclarationError(what, next_step="Say all of it where the tool is declared.")
+    for name in Declaration.__optional_keys__ - Facts.__optional_keys__:
+        if name in facts:
+            what = f"{name} says how jobs wait and run, and a function that is called in process has none."
+            raise ToolDeclarationError(what, next_step="Leave it out, or submit the call as a job of a tool.")
     tool = (
         cast("Tool[..., Any]", fn)
         if isinstance(fn, Tool)

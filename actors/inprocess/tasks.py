@@ -12,7 +12,7 @@ from ...ledger.canon import canonical
 from ...ledger.identity import MAX_REQUEST_ID_BYTES
 from ..arguments import Checked
 from ..naming import Naming
-from ..tool import Declaration, Tool
+from ..tool import Facts, Tool
 from .decorators import Ledgered, LedgerOptions, documented, ledger_of
 from .prepared import Prepared
 
@@ -146,7 +146,7 @@ class _TaskLedgerSync(Protocol):
 def task_ledger(fn: Callable[P, Coroutine[Any, Any, R]], /) -> RecordedTask[P, Coroutine[Any, Any, R]]: ...
 @overload
 def task_ledger(**options: Unpack[TaskOptions]) -> _TaskLedger: ...
-@documented(TaskOptions, LedgerOptions, Declaration)
+@documented(TaskOptions, LedgerOptions, Facts)
 def task_ledger(fn: Callable[..., Any] | None = None, /, **options: Unpack[TaskOptions]) -> object:
     """Run an async task at most once for each task id; a task that is started again gets the first one's result.
 
@@ -165,7 +165,7 @@ def task_ledger(fn: Callable[..., Any] | None = None, /, **options: Unpack[TaskO
 def task_ledger_sync(fn: Callable[P, R], /) -> RecordedTask[P, R]: ...
 @overload
 def task_ledger_sync(**options: Unpack[TaskOptions]) -> _TaskLedgerSync: ...
-@documented(TaskOptions, LedgerOptions, Declaration)
+@documented(TaskOptions, LedgerOptions, Facts)
 def task_ledger_sync(fn: Callable[..., Any] | None = None, /, **options: Unpack[TaskOptions]) -> object:
     """As `task_ledger`, for a plain function.
 

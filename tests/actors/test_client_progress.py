@@ -62,10 +62,10 @@ async def test_a_waiter_hears_of_each_step_and_then_gets_the_result(client: Clie
     waiting = asyncio.create_task(job.result(on_progress=lambda progress: heard.put_nowait(progress.done)))
     awaited = asyncio.create_task(job.result(on_progress=hear))
     [grant] = await worker.claim()
-    for step in (1, 2):
+    for step in (1.0, 2.0):
         await tell(worker, grant, step, 2)
-        both = asyncio.gather(heard.get(), heard.get())
-        assert await asyncio.wait_for(both, 30) == [step, step]
+        both = _both(heard)
+        assert await asyncio.wait_for(both, 30) == (step, step)
     await worker.complete(grant, "done")
     assert (await waiting, await awaited) == ("done", "done")
     assert heard.empty()
@@ -83,7 +83,7 @@ async def test_following_a_job_ends_with_it(client: Client, worker: Holder) -> N
             await tell(worker, grant, 2)
         else:
             await worker.settle(grant, Settle.UNKNOWN, error="ReadTimeout")
-    assert seen == [1, 2]
+    assert seen == [1.0, 2.0]
     assert await job.state() is State.UNKNOWN
     assert client.waiters.outstanding == 0
 
@@ -145,3 +145,7 @@ async def _work(url: str, namespace: str, gate: threading.Event) -> None:
         await asyncio.to_thread(gate.wait)
         await tell(worker, grant, 2)
         await worker.complete(grant, "done")
+
+
+async def _both(heard: asyncio.Queue[float]) -> tuple[float, float]:
+    return await heard.get(), await heard.get()

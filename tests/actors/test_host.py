@@ -8,12 +8,10 @@ import random
 import signal
 from pathlib import Path
 
-import msgspec
 import pytest
-from actors.hosts.test_host_isolation import gate_in
 
-from kit.host_stage import HostStage, attempt_of, hosts_on_stage
-from kit.hosting import TOOLS, soon
+from kit.host_stage import attempt_of, hosts_on_stage
+from kit.hosting import TESTS, gate_in, soon
 from mycelium.actors.hosts.frames import FRAME_LIMIT_BYTES, Outcome
 from mycelium.actors.messages import (
     AskAdapter,
@@ -38,7 +36,7 @@ AIRLINE = "mycelium.examples.airline.tools"
 
 @pytest.fixture(autouse=True)
 def _tools_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(TOOLS), *filter(None, [os.environ.get("PYTHONPATH")])]))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(TESTS), *filter(None, [os.environ.get("PYTHONPATH")])]))
 
 
 async def test_arguments_above_the_frame_limit_fail_and_the_slot_is_free_again(url: str, namespace: str) -> None:
@@ -82,20 +80,13 @@ async def test_the_death_of_a_process_is_told_in_its_turn_and_another_is_started
     async with hosts_on_stage(url, namespace) as stage:
         await stage.hear(HostReady)
         held = stage.start(attempt_of("hang", "1"))
-        os.kill(await pid_in(stage), signal.SIGKILL)
+        os.kill(await stage.pid_in(), signal.SIGKILL)
         await stage.hear(HostGone)
         died = await stage.hear(Died)
         ready = await stage.hear(HostReady)
         vitals = await stage.vitals("host-1")
     assert (died.attempt, died.why, ready.slots) == (held, "HostCrashed", 3)
     assert (vitals.starts, vitals.ends, vitals.running) == (2, {"crashed": 1}, 0)
-
-
-async def pid_in(stage: HostStage, host: str = "host-1", tool: str = "pid") -> int:
-    """Ask a tool in which process it runs."""
-    stage.start(attempt_of(tool, "99", host=host))
-    ran = await stage.hear(Ran)
-    return msgspec.json.decode(ran.done.body, type=int)
 
 
 async def test_a_busy_host_gets_nothing_and_its_silence_is_told(
@@ -133,7 +124,7 @@ async def test_a_thread_that_is_cancelled_is_told_when_it_ends(url: str, namespa
         await stage.hear(HostReady)
         held = stage.start(attempt_of("wait_in_thread", "1", args={"gate": str(gate)}))
         stage.tell("host-1", CancelRun(held))
-        await pid_in(stage)
+        await stage.pid_in()
         assert stage.turns.empty()
         gate.unlink()
         assert (await stage.hear(Ran)).attempt is held

@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import cast
 
 import pytest
-from actors.hosts.test_host_isolation import gate_in
 from chaos.stage import until, until_async
 
-from actors.hosts import isolated_tools as tools
-from kit.hosting import TOOLS
+from kit import isolated_tools as tools
+from kit.hosting import TESTS, gate_in
 from mycelium.actors.client import Client, connect
 from mycelium.actors.messages import TellVitals
 from mycelium.actors.runtime import ActorSystem
@@ -29,13 +28,13 @@ from mycelium.ledger.states import State
 
 @pytest.fixture(autouse=True)
 def _tools_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(TOOLS), *filter(None, [os.environ.get("PYTHONPATH")])]))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(TESTS), *filter(None, [os.environ.get("PYTHONPATH")])]))
 
 
 @asynccontextmanager
 async def working(url: str, namespace: str, **settings: object) -> AsyncGenerator[tuple[Client, ActorSystem]]:
     """A worker with one shared host and one solo host, and a client."""
-    made: dict[str, object] = {"app": "isolated_tools", "url": url, "namespace": namespace, "hosts": 1, "solo": 1}
+    made: dict[str, object] = {"app": "kit.isolated_tools", "url": url, "namespace": namespace, "hosts": 1, "solo": 1}
     store = await open_store(url, namespace=namespace)
     worker = tree(store, WorkerSettings(**{**made, "slots": 2, **settings}), BootClock(), random.Random(7))  # type: ignore[arg-type]
     try:

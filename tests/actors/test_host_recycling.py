@@ -8,11 +8,9 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from actors.hosts.test_host_isolation import gate_in
-from actors.test_host import pid_in
 
 from kit.host_stage import HostStage, attempt_of, hosts_on_stage
-from kit.hosting import TOOLS
+from kit.hosting import TESTS, gate_in
 from kit.launching import ProcessEnd
 from mycelium.actors.hosts.frames import Outcome
 from mycelium.actors.messages import CancelRun, Died, HostGone, HostReady, Ran, ToolsChanged
@@ -33,14 +31,14 @@ def changing() -> None: ...
 
 @pytest.fixture(autouse=True)
 def _tools_are_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    path = [str(TOOLS), str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])]
+    path = [str(TESTS), str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])]
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(path))
     monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
 
 
 async def until_replaced(stage: HostStage, old: int) -> int:
     """Run jobs until one runs in another process."""
-    while (new := await pid_in(stage)) == old:
+    while (new := await stage.pid_in()) == old:
         pass
     return new
 
@@ -51,7 +49,7 @@ async def test_a_process_that_has_run_enough_takes_nothing_new_and_ends_what_it_
     gate = gate_in(tmp_path)
     async with hosts_on_stage(url, namespace, recycle_jobs=2) as stage:
         await stage.hear(HostReady)
-        old = await pid_in(stage)
+        old = await stage.pid_in()
         held = stage.start(attempt_of("wait_in_thread", "1", args={"gate": str(gate)}))
         new = await until_replaced(stage, old)
         with ProcessEnd(old) as end:
@@ -73,7 +71,7 @@ async def test_a_process_that_was_replaced_and_dies_takes_only_what_it_ran(url: 
     async with hosts_on_stage(url, namespace, recycle_jobs=1) as stage:
         await stage.hear(HostReady)
         held = stage.start(attempt_of("hang_in_thread", "1"))
-        old = await pid_in(stage)
+        old = await stage.pid_in()
         new = await until_replaced(stage, old)
         os.kill(old, signal.SIGKILL)
         assert (await stage.hear(Died)).attempt is held
@@ -86,7 +84,7 @@ async def test_what_a_replaced_process_still_runs_keeps_its_slot(url: str, names
     async with hosts_on_stage(url, namespace, recycle_jobs=2) as stage:
         await stage.hear(HostReady)
         stage.start(attempt_of("hang_in_thread", "1"))
-        old = await pid_in(stage)
+        old = await stage.pid_in()
         new = await until_replaced(stage, old)
         os.kill(new, signal.SIGKILL)
         await stage.hear(HostGone)
@@ -94,16 +92,16 @@ async def test_what_a_replaced_process_still_runs_keeps_its_slot(url: str, names
 
 
 async def test_a_limit_below_the_size_of_a_fresh_process_is_refused(url: str, namespace: str) -> None:
-    big = "isolated_tools,big_tools"
+    big = "kit.isolated_tools,kit.big_tools"
     with pytest.raises(SettingsError, match="recycle_memory_mb is 64, and a host of"):
         async with hosts_on_stage(url, namespace, app=big, recycle_memory_mb=64):
             pass
 
 
 async def test_a_process_that_has_grown_is_replaced(url: str, namespace: str) -> None:
-    async with hosts_on_stage(url, namespace, app="growing_tools", recycle_memory_mb=150) as stage:
+    async with hosts_on_stage(url, namespace, app="kit.growing_tools", recycle_memory_mb=150) as stage:
         await stage.hear(HostReady)
-        first = await pid_in(stage, tool="grow")
+        first = await stage.pid_in(tool="grow")
         assert await until_replaced(stage, first) != first
         assert stage.turns.empty()
 
@@ -126,7 +124,7 @@ async def test_a_process_is_kept_when_no_new_one_starts(url: str, namespace: str
     async with hosts_on_stage(url, namespace, app="versioned_tools", recycle_jobs=1) as stage:
         await stage.hear(HostReady)
         module.write_text("no python")
-        pids = {await pid_in(stage) for _ in range(5)}
+        pids = {await stage.pid_in() for _ in range(5)}
         while (await stage.vitals("host-1")).starts != 1:
             pass
-        assert len(pids | {await pid_in(stage)}) == 1
+        assert len(pids | {await stage.pid_in()}) == 1

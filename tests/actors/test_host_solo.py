@@ -8,11 +8,10 @@ import signal
 from pathlib import Path
 
 import pytest
-from actors.test_host import pid_in
 from chaos.stage import until
 
 from kit.host_stage import HOSTS, HostStage, attempt_of, hosts_on_stage
-from kit.hosting import TOOLS, soon
+from kit.hosting import TESTS, soon
 from mycelium.actors.hosts.frames import Outcome
 from mycelium.actors.messages import CancelRun, Died, HostGone, HostReady, Ran, TellReady
 
@@ -21,7 +20,7 @@ BOTH = ("host-1", "solo-1")
 
 @pytest.fixture(autouse=True)
 def _tools_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(TOOLS), *filter(None, [os.environ.get("PYTHONPATH")])]))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(TESTS), *filter(None, [os.environ.get("PYTHONPATH")])]))
 
 
 async def both_ready(stage: HostStage) -> None:
@@ -36,7 +35,7 @@ async def test_a_process_is_started_for_tools_that_want_one_whoever_starts_first
 ) -> None:
     async with hosts_on_stage(url, namespace, names) as stage:
         await both_ready(stage)
-        assert await pid_in(stage, "solo-1", "pid_apart") != await pid_in(stage)
+        assert await stage.pid_in("solo-1", "pid_apart") != await stage.pid_in()
         # Questions go to hosts that nobody ends in the middle of an answer.
         stage.tell("solo-1", TellReady("/worker/reconciler"))
         stage.tell("host-1", TellReady("/worker/reconciler"))
@@ -58,7 +57,7 @@ async def test_the_end_of_its_process_is_told_as_a_timeout_or_a_cancel_that_is_o
     told = tmp_path / "told"
     async with hosts_on_stage(url, namespace, BOTH, overdue_s=600.0) as stage:
         await both_ready(stage)
-        before = await pid_in(stage, "solo-1", "pid_apart")
+        before = await stage.pid_in("solo-1", "pid_apart")
         timeout_s = 0.5 if outcome is Outcome.TIMEOUT else 60.0
         args = {"tell": str(told)}
         held = stage.start(attempt_of("hang_apart", "1", host="solo-1", timeout_s=timeout_s, args=args))
@@ -72,7 +71,7 @@ async def test_the_end_of_its_process_is_told_as_a_timeout_or_a_cancel_that_is_o
         with pytest.raises(ProcessLookupError):
             os.kill(before, 0)
         assert (await stage.hear(HostReady)).host == "solo-1"
-        assert await pid_in(stage, "solo-1", "pid_apart") != before
+        assert await stage.pid_in("solo-1", "pid_apart") != before
 
 
 async def test_a_worker_without_such_processes_says_which_tools_it_leaves_to_others(
@@ -96,7 +95,7 @@ async def test_a_new_life_of_the_actor_asks_again_whether_it_is_wanted(url: str,
 async def test_a_process_that_dies_by_itself_is_a_death(url: str, namespace: str) -> None:
     async with hosts_on_stage(url, namespace, BOTH) as stage:
         await both_ready(stage)
-        pid = await pid_in(stage, "solo-1", "pid_apart")
+        pid = await stage.pid_in("solo-1", "pid_apart")
         held = stage.start(attempt_of("hang_apart", "1", host="solo-1"))
         # Messages are taken in turn: the answer says that the run was sent.
         await stage.vitals("solo-1")

@@ -87,6 +87,38 @@ async def all_ready(addresses: list[str]) -> bool:
     return {await readiness_reason(address) for address in addresses} == {None}
 
 
+async def test_38_what_a_server_forgot_of_a_call_that_was_out_is_not_run_again(
+    start_server: StartServer, tmp_path: Path
+) -> None:
+    """Case 38: killed and back with an older snapshot, it is in another epoch: what was held in it is unknown.
+
+    What had not been taken at the time of the snapshot, nobody can tell from what was never taken: see X5.
+    """
+    server = start_server(tmp_path / "data", config={"appendonly": "no"})
+    async with staged(server.url, "forgetful", tmp_path / "stage") as stage, plain(server.url) as direct:
+        worker = await start(stage)
+        gate = stage.gate()
+        kinds = (tools.charge, tools.charge_marked, tools.put)
+        keys = [await stage.submit(kind, kind.name, gate=gate.path) for kind in kinds]
+        await until(lambda: stage.effects.total() == len(keys))
+        before = await stage.records()
+        await direct.execute_command("SAVE")
+        gate.open()
+        await stage.ended(10)
+        assert {record.state for record in (await stage.check()).values()} == {State.COMPLETED}
+        server.kill()
+        await server.restart_async()
+        await until(lambda: worker.log.count("opened in epoch") == 2)
+        await stage.ended(10)
+        records = await stage.check()
+        assert {key: record.state for key, record in records.items()} == {
+            "charge": State.UNKNOWN,
+            "charge_marked": State.UNKNOWN,
+            "put": State.COMPLETED,
+        }
+        assert int(records["put"].fence) > max(int(record.fence) for record in before.values()) + 1
+
+
 # ── a server that is asked too much ──────────────────────────────────────────────────────────────────────────────────
 
 

@@ -14,7 +14,7 @@ from kit.holder import holder
 from kit.in_memory_shop import TOOLS as MEMORY_TOOLS
 from kit.shop import TOOLS
 from mycelium.actors.client import Client, connect
-from mycelium.actors.submissions import CallOptions
+from mycelium.actors.job_options import WaitOptions
 from mycelium.cli.main import app
 from mycelium.ledger.backlog import read_backlog
 from mycelium.ledger.limits import Concurrency, Rate
@@ -58,7 +58,7 @@ def crew(tools: Sequence[str], queues: Sequence[str] = ("default",), *, quiet: b
     return json.dumps({"hosts": 1, "tools": list(tools), "queues": list(queues), "quiet": quiet}).encode()
 
 
-async def submit(client: Client, *ids: str, tool: str = "look_up", **options: Unpack[CallOptions]) -> None:
+async def submit(client: Client, *ids: str, tool: str = "look_up", **options: Unpack[WaitOptions]) -> None:
     for request_id in ids:
         await client.submit(tool, {"order": request_id}, request_id=request_id, **options)
 

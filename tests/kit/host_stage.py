@@ -14,7 +14,7 @@ import msgspec
 from kit.hosting import soon
 from mycelium.actors.attempt import Attempt, Phase
 from mycelium.actors.host import Host
-from mycelium.actors.messages import Start, TellVitals
+from mycelium.actors.messages import Ran, Start, TellVitals
 from mycelium.actors.runtime import Actor, ActorSystem, ChildSpec, supervise
 from mycelium.actors.settings import WorkerSettings
 from mycelium.actors.vitals import HostVitals
@@ -108,6 +108,12 @@ class HostStage:
         """Ask a host how it stands."""
         return cast("HostVitals", await self.system.find(f"{HOSTS}/{host}").ask(TellVitals(), timeout_s=30))
 
+    async def pid_in(self, host: str = "host-1", tool: str = "pid") -> int:
+        """Ask a tool in which process it runs."""
+        self.start(attempt_of(tool, "99", host=host))
+        ran = await self.hear(Ran)
+        return msgspec.json.decode(ran.done.body, type=int)
+
     def tree(self, store: Store, settings: WorkerSettings, names: Sequence[str]) -> ChildSpec:
         """The part of a worker's tree that hosts know of."""
         rng = random.Random(7)
@@ -135,7 +141,7 @@ async def hosts_on_stage(
     url: str, namespace: str, names: Sequence[str] = ("host-1",), **settings: object
 ) -> AsyncGenerator[HostStage]:
     """Hosts of these names, gone afterwards."""
-    made: dict[str, object] = {"app": "isolated_tools", "url": url, "hosts": 1, "slots": 3, **settings}
+    made: dict[str, object] = {"app": "kit.isolated_tools", "url": url, "hosts": 1, "slots": 3, **settings}
     stage = HostStage()
     store = await open_store(url, namespace=namespace)
     try:

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 import msgspec
 
-from mycelium.actors.hosts.frames import Answer, Ask, Done, Mark, Pong, Progress, Run
+from mycelium.actors.hosts.frames import Answer, Ask, Done, Mark, Outcome, Pong, Progress, Run
 from mycelium.actors.hosts.host import HostProcess, HostSettings
 from mycelium.actors.hosts.listener import HostExit
 from mycelium.ledger.states import Boundary
@@ -20,7 +20,8 @@ from mycelium.ledger.states import Boundary
 T = TypeVar("T")
 
 TOOLS = Path(__file__).parents[1] / "actors" / "hosts"
-SETTINGS = HostSettings(path=(str(TOOLS),))
+TESTS = TOOLS.parents[1]
+SETTINGS = HostSettings(path=(str(TOOLS), str(TESTS)))
 WAIT_S = 30.0
 
 
@@ -117,3 +118,20 @@ async def hosting(spec: str = "host_tools", slots: int = 4, **changes: object) -
     finally:
         control.host.kill()
         await control.host.wait()
+
+
+SLOT_OF_CLOCK = 3
+
+
+async def some_time_passes(control: Control, seconds: float = 1.2) -> None:
+    """A run in another slot is the clock; a limit of a tenth of it would be noticed meanwhile, on both sides."""
+    control.host.run(run_of("hang", SLOT_OF_CLOCK, timeout_s=seconds))
+    done = await soon(control.dones.get())
+    assert (done.slot, done.outcome) == (SLOT_OF_CLOCK, Outcome.TIMEOUT)
+
+
+def gate_in(folder: Path) -> Path:
+    """A file that tools wait behind until it is gone."""
+    gate = folder / "gate"
+    gate.touch()
+    return gate

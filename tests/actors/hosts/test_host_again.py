@@ -25,13 +25,13 @@ SAID = [
 
 
 async def test_an_error_says_whether_and_when_it_may_run_again() -> None:
-    async with hosting("isolated_tools") as control:
+    async with hosting("kit.isolated_tools") as control:
         told = [await control.run("fail", how=how, after=after) for how, after, *_ in SAID]
     assert [(done.outcome, done.again, done.after_s) for done in told] == [tuple(said[2:]) for said in SAID]
 
 
 async def test_a_wish_made_after_the_timeout_is_none() -> None:
-    async with hosting("isolated_tools") as control:
+    async with hosting("kit.isolated_tools") as control:
         control.host.run(run_of("wish_when_cancelled", timeout_s=0.1))
         done = await soon(control.dones.get())
     assert (done.outcome, done.again) == (Outcome.TIMEOUT, Again.CLASS)

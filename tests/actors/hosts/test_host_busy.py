@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from actors.hosts.test_host_isolation import gate_in
-
-from kit.hosting import hosting, soon
+from kit.hosting import gate_in, hosting, soon
 from mycelium.actors.hosts.frames import Outcome, Pong
 from mycelium.actors.hosts.pulse import PING_EVERY_S, Pulse
 
 
 async def test_a_blocked_loop_is_told_as_busy_when_it_begins_and_when_it_ends(tmp_path: Path) -> None:
     gate = gate_in(tmp_path)
-    async with hosting("isolated_tools", busy_after_s=0.3) as control:
+    async with hosting("kit.isolated_tools", busy_after_s=0.3) as control:
         assert control.host.busy_s == 0.0
         control.send("block_the_loop", gate=str(gate))
         assert await soon(control.silences.get()) == 0.0

@@ -8,28 +8,14 @@ import msgspec
 import pytest
 from chaos.stage import until
 
-from kit.hosting import Control, hosting, run_of, soon
+from kit.hosting import Control, gate_in, hosting, run_of, some_time_passes, soon
 from kit.launching import ProcessEnd
 from mycelium.actors.hosts.frames import NEVER_BEGAN, Done, Outcome
 from mycelium.actors.hosts.listener import ExitReason, HostExit
 from mycelium.actors.terms import Isolation
 from mycelium.leases.errors import BadCallError
 
-TOOLS = "isolated_tools"
-SLOT_OF_CLOCK = 3
-
-
-async def some_time_passes(control: Control, seconds: float = 1.2) -> None:
-    """A run in another slot is the clock; a limit of a tenth of it would be noticed meanwhile, on both sides."""
-    control.host.run(run_of("hang", SLOT_OF_CLOCK, timeout_s=seconds))
-    done = await soon(control.dones.get())
-    assert (done.slot, done.outcome) == (SLOT_OF_CLOCK, Outcome.TIMEOUT)
-
-
-def gate_in(folder: Path) -> Path:
-    gate = folder / "gate"
-    gate.touch()
-    return gate
+TOOLS = "kit.isolated_tools"
 
 
 async def test_a_host_tells_what_its_tools_share() -> None:

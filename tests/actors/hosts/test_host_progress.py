@@ -5,15 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from actors.hosts.test_host_isolation import gate_in, some_time_passes
 
-from kit.hosting import hosting, run_of, soon
+from kit.hosting import gate_in, hosting, run_of, some_time_passes, soon
 from mycelium.actors.hosts.frames import NO_PROGRESS, Done, Outcome, Progress
 from mycelium.actors.hosts.listener import ExitReason
 from mycelium.actors.progress_call import progress
 from mycelium.leases.errors import BadArgumentsError
 
-TOOLS = "isolated_tools"
+TOOLS = "kit.isolated_tools"
 
 
 @pytest.mark.parametrize("tool", ["count_up", "count_up_plain"])

@@ -214,6 +214,16 @@ def test_what_names_a_task_is_no_option_of_a_call() -> None:
         ledger_sync(**options)(call)
 
 
+@pytest.mark.parametrize("name", ["queue", "priority", "isolation", "idle_timeout_s", "limits", "non_retryable"])
+def test_what_only_jobs_have_is_refused_where_there_are_none(name: str) -> None:
+    def call(order: str) -> None: ...
+
+    options: Any = {"effect_class": "read", name: ()}
+    for decorator in (ledger_sync, task_ledger_sync):
+        with pytest.raises(ToolDeclarationError, match=f"{name} says how jobs wait"):
+            decorator(**options)(call)
+
+
 @pytest.mark.parametrize("decorator", [ledger, ledger_sync, task_ledger, task_ledger_sync])
 def test_help_tells_every_option(decorator: object) -> None:
     told = set(re.findall(r"^    (\w+): ", inspect.getdoc(decorator) or "", re.MULTILINE))
