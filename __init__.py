@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     from .actors.job import Job
     from .actors.progress_call import progress
     from .actors.retry_after import retry_after_s
-    from .actors.schedules import Schedule, schedule
+    from .actors.schedules.declaration import Schedule, schedule
     from .actors.scopes import execution_scope, handoff_scope
-    from .actors.settings import WorkerSettings
     from .actors.submissions import Submission
     from .actors.sync import SyncClient, SyncJob, connect_sync
     from .actors.terms import Isolation
     from .actors.tool import AsyncTool, Call, SyncTool, Tool, UndeclaredEffectWarning, tool
-    from .actors.worker import run_worker
+    from .actors.worker.life import run_worker
+    from .actors.worker.settings import WorkerSettings
     from .leases.errors import (
         ArgsDriftError,
         BadArgumentsError,
@@ -199,7 +199,7 @@ _HOMES = {
     "Retry": "leases.errors",
     "RetryPermission": "ledger.states",
     "Ruling": "ledger.ruling",
-    "Schedule": "actors.schedules",
+    "Schedule": "actors.schedules.declaration",
     "Scope": "ledger.identity",
     "ServerBinaryMissingError": "leases.errors",
     "ServerError": "leases.errors",
@@ -228,7 +228,7 @@ _HOMES = {
     "VerdictWord": "reconcilers.verdict",
     "Verified": "ledger.release",
     "Why": "ledger.ruling",
-    "WorkerSettings": "actors.settings",
+    "WorkerSettings": "actors.worker.settings",
     "connect": "actors.client",
     "connect_sync": "actors.sync",
     "current_call": "actors.context",
@@ -249,8 +249,8 @@ _HOMES = {
     "release": "ledger.release",
     "requeue": "ledger.requeue",
     "retry_after_s": "actors.retry_after",
-    "run_worker": "actors.worker",
-    "schedule": "actors.schedules",
+    "run_worker": "actors.worker.life",
+    "schedule": "actors.schedules.declaration",
     "side_effect": "actors.effect",
     "sink_of": "ledger.receipts.sinks",
     "task_ledger": "actors.inprocess.tasks",

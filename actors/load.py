@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import Any, TypeVar, cast
 
 from ..leases.errors import SettingsError
-from .schedules import Schedule
+from .schedules.declaration import Schedule
 from .tool import Tool
 
 AnyTool = Tool[..., Any]

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from ..actors.exits import WorkerExit
+from ..actors.worker.exits import WorkerExit
 
 EPILOG = (
     "Exit codes: 0 done · 1 refused, ended without a result, or a fault was found · 2 bad usage or bad call · "

@@ -46,6 +46,7 @@ def look(
     """See what waits for a worker, by queue, tool and priority; what waits under a limit's key; and orders that stand.
 
     A tool that no live worker knows stands out as NONE: its jobs stay ready until one comes that does.
+    At most 100 keys of each kind of limit are looked at.
     """
     if ctx.invoked_subcommand is None:
         run(_look(url=url, namespace=namespace, as_json=as_json, watch=watch), as_json=as_json)

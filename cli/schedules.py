@@ -13,7 +13,7 @@ from .output import print_json, print_table, run
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from ..actors.schedule_lines import ScheduleLine
+    from ..actors.schedules.lines import ScheduleLine
 
 
 def schedules(
@@ -34,7 +34,7 @@ def schedules(
 
 async def _schedules(app: str, count: int, *, url: str | None, namespace: str, as_json: bool) -> None:
     from ..actors.load import load_app  # noqa: PLC0415 - help and completion come without it
-    from ..actors.schedule_lines import read_lines  # noqa: PLC0415 - (the same)
+    from ..actors.schedules.lines import read_lines  # noqa: PLC0415 - (the same)
 
     facts = [each.facts for _, each in sorted(load_app(app).schedules.items())]
     async with connected(url, namespace) as store:
@@ -87,6 +87,6 @@ def _standing(line: ScheduleLine) -> str:
 
 
 def _text(instant: datetime) -> str:
-    from ..actors.schedule_facts import utc_text  # noqa: PLC0415 - help and completion come without it
+    from ..actors.schedules.facts import utc_text  # noqa: PLC0415 - help and completion come without it
 
     return utc_text(instant)

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from ..actors.exits import WorkerExit
+from ..actors.worker.exits import WorkerExit
+from ..cli import worker_options as say
 from ..leases.errors import MyceliumError
-from . import worker_options as say
 from .logs import LogFormat, log_to_stderr
 from .options import WORKER_EPILOG, Namespace, Url, Version
 from .output import say_error
 
 if TYPE_CHECKING:
-    from ..actors.queues import QueueShare
-    from ..actors.settings import WorkerSettings
+    from ..actors.worker.queues import QueueShare
+    from ..actors.worker.settings import WorkerSettings
     from ..leases.session import SessionSettings
 
 
@@ -54,7 +54,7 @@ def worker(  # noqa: PLR0913, PLR0917 - each is an option of the command
     _: Version = False,  # noqa: FBT002 - an option
 ) -> None:
     """Run a worker: it claims jobs of the tools in APP and runs them in tool hosts. SIGTERM or Ctrl-C ends it."""
-    from ..actors.settings import WorkerSettings  # noqa: PLC0415 - help and completion come without it
+    from ..actors.worker.settings import WorkerSettings  # noqa: PLC0415 - help and completion come without it
 
     _begin(ctx, app, log_format, reload=reload, burst=burst)
     with _told():
@@ -104,7 +104,7 @@ def _begin(ctx: typer.Context, app: str, log_format: LogFormat, *, reload: bool,
 def _run(settings: WorkerSettings) -> None:
     import asyncio  # noqa: PLC0415 - help and completion come without it
 
-    from ..actors.worker import run_worker  # noqa: PLC0415 - (the same)
+    from ..actors.worker.life import run_worker  # noqa: PLC0415 - (the same)
 
     raise typer.Exit(asyncio.run(run_worker(settings)))
 
@@ -121,7 +121,7 @@ def _told() -> Generator[None]:
 
 
 def _queues(text: str) -> tuple[QueueShare, ...]:
-    from ..actors.queues import parse_queues  # noqa: PLC0415 - help and completion come without it
+    from ..actors.worker.queues import parse_queues  # noqa: PLC0415 - help and completion come without it
 
     return parse_queues(text)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from ..actors.schedules import schedule
+from ..actors.schedules.declaration import schedule
 from ..actors.tool import tool
 
 

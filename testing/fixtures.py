@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Iterable, Iterator
 from typing import Any
 
 from ..actors.client import Client, Tools
-from ..actors.schedules import Schedule
+from ..actors.schedules.declaration import Schedule
 from ..leases.errors import SettingsError
 from .servers import private_server
 from .worker import InMemoryWorker, in_memory_worker

@@ -15,12 +15,12 @@ from ..actors.client import Client, ClientSettings, Tools
 from ..actors.hosts.host import HostSettings
 from ..actors.hosts.listener import HostListener
 from ..actors.load import App
-from ..actors.messages import Quiet, TakeAgain, TellWhenDone, Wake
 from ..actors.runtime import ActorSystem
-from ..actors.schedules import Schedule
-from ..actors.settings import WorkerSettings
+from ..actors.schedules.declaration import Schedule
 from ..actors.submissions import tools_by_name
-from ..actors.worker import tree
+from ..actors.worker.messages import Quiet, TakeAgain, TellWhenDone, Wake
+from ..actors.worker.settings import WorkerSettings
+from ..actors.worker.tree import tree
 from ..leases.errors import ActorStoppedError, ResultTimeoutError, SettingsError
 from ..leases.session import SessionSettings
 from ..leases.store import Store, StoreSettings, open_store

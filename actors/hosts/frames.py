@@ -13,7 +13,7 @@ from ...leases.errors import PayloadTooLargeError, ToolDeclarationError
 from ...ledger.binding import Binding
 from ...ledger.states import Boundary, BoundaryMode, EffectClass
 from ...reconcilers.verdict import VerdictWord
-from ..schedule_facts import ScheduleFacts
+from ..schedules.facts import ScheduleFacts
 from ..terms import Isolation
 
 F = TypeVar("F")

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from ...leases.errors import ActorStoppedError, BadCallError, SettingsError
-from ..schedule_facts import ScheduleFacts
+from ..schedules.facts import ScheduleFacts
 from .child_process import Child, ChildProcess
 from .due import Due
 from .environment import host_environment

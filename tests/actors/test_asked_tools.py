@@ -6,8 +6,8 @@ import random
 from typing import Any, cast
 
 from mycelium.actors.hosts.frames import ToolFacts
-from mycelium.actors.messages import HostReady
-from mycelium.actors.reconciler import ReconcilerActor
+from mycelium.actors.worker.messages import HostReady
+from mycelium.actors.worker.reconciler import ReconcilerActor
 from mycelium.leases.store import Store
 from mycelium.ledger.binding import Binding
 from mycelium.ledger.states import Capability, EffectClass, RetryPermission, Spendability

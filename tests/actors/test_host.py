@@ -13,7 +13,7 @@ import pytest
 from kit.host_stage import attempt_of, hosts_on_stage
 from kit.hosting import TESTS, gate_in, soon
 from mycelium.actors.hosts.frames import FRAME_LIMIT_BYTES, Outcome
-from mycelium.actors.messages import (
+from mycelium.actors.worker.messages import (
     AskAdapter,
     CancelRun,
     Died,
@@ -25,7 +25,7 @@ from mycelium.actors.messages import (
     Progressed,
     Ran,
 )
-from mycelium.actors.settling import settlement_of
+from mycelium.actors.worker.settling import settlement_of
 from mycelium.ledger.states import Boundary, EffectClass, Settle
 from mycelium.ledger.verdict import Doubt
 from mycelium.reconcilers.verdict import VerdictWord
@@ -105,7 +105,7 @@ async def test_a_busy_host_gets_nothing_and_its_silence_is_told(
         told = [await soon(stage.turns.get()) for _ in range(2)]
         assert {type(each) for each in told} == {HostAnswers, Ran}
         assert [each.attempt for each in told if isinstance(each, Ran)] == [blocking]
-    lines = [record.getMessage() for record in caplog.records if record.name == "mycelium.actors.host"]
+    lines = [record.getMessage() for record in caplog.records if record.name == "mycelium.actors.worker.host"]
     assert ["it runs block_the_loop" in line for line in lines] == [True, False]
     assert str(gate) not in "".join(lines)
 

@@ -16,11 +16,11 @@ from chaos.stage import until, until_async
 from kit import isolated_tools as tools
 from kit.hosting import TESTS, gate_in
 from mycelium.actors.client import Client, connect
-from mycelium.actors.messages import TellVitals
+from mycelium.actors.health.vitals import TurnsVitals
 from mycelium.actors.runtime import ActorSystem
-from mycelium.actors.settings import WorkerSettings
-from mycelium.actors.vitals import TurnsVitals
-from mycelium.actors.worker import tree
+from mycelium.actors.worker.messages import TellVitals
+from mycelium.actors.worker.settings import WorkerSettings
+from mycelium.actors.worker.tree import tree
 from mycelium.leases.clock import BootClock
 from mycelium.leases.store import open_store
 from mycelium.ledger.states import State

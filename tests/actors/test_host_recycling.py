@@ -13,7 +13,7 @@ from kit.host_stage import HostStage, attempt_of, hosts_on_stage
 from kit.hosting import TESTS, gate_in
 from kit.launching import ProcessEnd
 from mycelium.actors.hosts.frames import Outcome
-from mycelium.actors.messages import CancelRun, Died, HostGone, HostReady, Ran, ToolsChanged
+from mycelium.actors.worker.messages import CancelRun, Died, HostGone, HostReady, Ran, ToolsChanged
 from mycelium.leases.errors import SettingsError
 
 VERSION = """

@@ -13,7 +13,7 @@ from chaos.stage import until
 from kit.host_stage import HOSTS, HostStage, attempt_of, hosts_on_stage
 from kit.hosting import TESTS, soon
 from mycelium.actors.hosts.frames import Outcome
-from mycelium.actors.messages import CancelRun, Died, HostGone, HostReady, Ran, TellReady
+from mycelium.actors.worker.messages import CancelRun, Died, HostGone, HostReady, Ran, TellReady
 
 BOTH = ("host-1", "solo-1")
 

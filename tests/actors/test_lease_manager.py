@@ -8,9 +8,9 @@ from collections.abc import AsyncIterator
 import pytest
 
 from kit.fixtures import StartServer
-from mycelium.actors.lease_manager import LeaseManager
-from mycelium.actors.messages import EpochChanged, SessionLost, SessionOpened, Suspect, TrustLost
 from mycelium.actors.runtime import Actor, ActorSystem, ChildSpec, supervise
+from mycelium.actors.worker.lease_manager import LeaseManager
+from mycelium.actors.worker.messages import EpochChanged, SessionLost, SessionOpened, Suspect, TrustLost
 from mycelium.leases.clock import BootClock
 from mycelium.leases.session import SessionSettings
 from mycelium.leases.store import Store, open_store

@@ -15,12 +15,12 @@ from chaos.stage import until, until_async
 
 from kit.shop import charge
 from mycelium.actors.client import connect
-from mycelium.actors.messages import Died, Drain, TellVitals
-from mycelium.actors.orders import TURNS, Orders
+from mycelium.actors.health.vitals import TurnsVitals
 from mycelium.actors.runtime import ActorSnapshot, ActorSystem
-from mycelium.actors.settings import WorkerSettings
-from mycelium.actors.vitals import TurnsVitals
-from mycelium.actors.worker import tree
+from mycelium.actors.worker.messages import Died, Drain, TellVitals
+from mycelium.actors.worker.orders import TURNS, Orders
+from mycelium.actors.worker.settings import WorkerSettings
+from mycelium.actors.worker.tree import tree
 from mycelium.leases.clock import BootClock
 from mycelium.leases.session import SessionSettings
 from mycelium.leases.store import open_store

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mycelium.actors.queues import QueueShare, parse_queues
-from mycelium.actors.settings import WorkerSettings
+from mycelium.actors.worker.queues import QueueShare, parse_queues
+from mycelium.actors.worker.settings import WorkerSettings
 from mycelium.leases.errors import SettingsError
 
 

@@ -14,7 +14,7 @@ from chaos.stage import Stage, staged, until_async
 from kit.receipts import KEY, KEYS, SECRET, facts, kept
 from mycelium.actors.inprocess.action_ledger import ActionLedger
 from mycelium.actors.inprocess.settings import LedgerSettings
-from mycelium.actors.settings import WorkerSettings
+from mycelium.actors.worker.settings import WorkerSettings
 from mycelium.leases.errors import LedgerHardBlockError, SettingsError
 from mycelium.leases.store import Store, open_store
 from mycelium.ledger.binding import Binding

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mycelium.actors.hosts.host import MAX_RESULT_BYTES
-from mycelium.actors.settings import WorkerSettings
+from mycelium.actors.worker.settings import WorkerSettings
 from mycelium.leases.errors import SettingsError
 
 

@@ -7,9 +7,9 @@ from typing import cast
 
 import pytest
 
-from mycelium.actors.attempt import Attempt
 from mycelium.actors.hosts.frames import NEVER_BEGAN, Done, Outcome
-from mycelium.actors.settling import settlement_of
+from mycelium.actors.worker.attempt import Attempt
+from mycelium.actors.worker.settling import settlement_of
 from mycelium.leases.session import Session
 from mycelium.ledger.binding import Binding
 from mycelium.ledger.states import REPEATABLE, Boundary, BoundaryMode, EffectClass, RetryPermission, Settle

@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 
 from mycelium.actors.hosts.frames import ToolFacts
-from mycelium.actors.slots import Slots
 from mycelium.actors.terms import Isolation
+from mycelium.actors.worker.slots import Slots
 from mycelium.ledger.binding import Binding
 from mycelium.ledger.states import EffectClass
 

@@ -13,9 +13,9 @@ from chaos.stage import until_async
 
 from kit.actors import Crash, Diary, Say, child, running
 from kit.clock import FakeClock
-from mycelium.actors.messages import WhichSession
 from mycelium.actors.runtime import Actor, ActorSystem, ChildSpec, supervise
-from mycelium.actors.tree_teller import AFTER_FAILURE_S, EVERY_S, TreeTeller
+from mycelium.actors.worker.messages import WhichSession
+from mycelium.actors.worker.tree_teller import AFTER_FAILURE_S, EVERY_S, TreeTeller
 from mycelium.leases.clock import BootClock
 from mycelium.leases.session import Session, SessionSettings
 from mycelium.leases.store import Store, open_store

@@ -6,8 +6,8 @@ from typing import cast
 
 import pytest
 
-from mycelium.actors.attempt import Attempt
-from mycelium.actors.holding import window_over
+from mycelium.actors.worker.attempt import Attempt
+from mycelium.actors.worker.holding import window_over
 from mycelium.leases.session import Session
 from mycelium.ledger.binding import Binding
 from mycelium.ledger.states import BoundaryMode, EffectClass

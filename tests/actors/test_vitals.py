@@ -7,9 +7,18 @@ from typing import Any
 
 import pytest
 
-from mycelium.actors.exposition import expose
+from mycelium.actors.health.exposition import expose
+from mycelium.actors.health.vitals import (
+    STALE_S,
+    HostVitals,
+    Hunger,
+    SessionState,
+    TurnsVitals,
+    Unready,
+    Vitals,
+    unready,
+)
 from mycelium.actors.hosts.listener import ExitReason
-from mycelium.actors.vitals import STALE_S, HostVitals, Hunger, SessionState, TurnsVitals, Unready, Vitals, unready
 from mycelium.ledger.states import Settle
 
 WELL = TurnsVitals(

@@ -9,7 +9,7 @@ from http import HTTPStatus
 
 import pytest
 
-from mycelium.actors.web import MAX_CONNECTIONS, MAX_HEAD_BYTES, Page, Web
+from mycelium.actors.health.web import MAX_CONNECTIONS, MAX_HEAD_BYTES, Page, Web
 from mycelium.leases.errors import SettingsError
 
 

@@ -69,6 +69,14 @@ def answer_at_length(book: str, key: str, size: int = BIG) -> str:
     return "x" * size
 
 
+@tool(effect_class="non_idempotent_mutate", timeout_s=30)
+async def charge_at_once(book: str, key: str, seconds: float = 0.0) -> str:
+    """Has had its effect when somebody cancels it."""
+    leave_trace(book, key)
+    await asyncio.sleep(seconds)
+    return key
+
+
 @tool(effect_class="non_idempotent_mutate", timeout_s=0.2)
 async def charge_and_hang(book: str, key: str) -> None:
     leave_trace(book, key)

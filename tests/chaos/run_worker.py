@@ -7,8 +7,8 @@ import json
 import logging
 import sys
 
-from mycelium.actors.settings import WorkerSettings
-from mycelium.actors.worker import run_worker
+from mycelium.actors.worker.life import run_worker
+from mycelium.actors.worker.settings import WorkerSettings
 from mycelium.leases.session import SessionSettings
 
 if __name__ == "__main__":

@@ -17,8 +17,8 @@ from chaos.failure_tools import told
 from chaos.scale import BRISK, FULL, scaled
 from chaos.stage import SEED, Stage, Worker, staged, until, until_async
 
-from mycelium.actors.exits import WorkerExit
 from mycelium.actors.load import AnyTool
+from mycelium.actors.worker.exits import WorkerExit
 from mycelium.ledger.states import HELD, State
 
 ROUNDS = scaled(6, 500)
@@ -31,8 +31,8 @@ KINDS = (
     *(tools.charge, tools.charge_slowly, tools.charge_marked, tools.think_and_charge),
     *(tools.put, tools.watch),
 )
-SLACK_S = 1.0
-"""For the settlements at the end of a grace, on a machine that does other things."""
+SLACK_S = 3.0
+"""For the end of hosts and for the last turn, on a machine that does other things: 0.2 s on a quiet one."""
 
 
 async def test_100_a_stop_at_any_moment_settles_what_it_can_and_charges_nothing_else(url: str, tmp_path: Path) -> None:
@@ -167,7 +167,7 @@ async def test_103_a_rolling_deploy_loses_repeats_and_misroutes_nothing(stage: S
 
 
 async def test_103_the_stricter_declaration_holds_whoever_runs_the_call(stage: Stage) -> None:
-    """Case 103: workers of both versions die with calls of both in their hands; only what is lax on both sides is free."""
+    """Case 103: workers of both versions die with calls of both; only what is declared lax on both sides runs again."""
     kinds = list(product((deploy_old, deploy_new), (deploy_old, deploy_new)))
     fleet = await asyncio.gather(*[stage.start(app=app.__name__, slots=1, session=BRISK) for app, _ in kinds])
     for worker in fleet:

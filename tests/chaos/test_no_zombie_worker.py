@@ -23,15 +23,16 @@ import pytest
 from chaos import tools
 from chaos.stage import HERE, SESSION, Stage, children, plain, until
 
-from mycelium.actors.host import Host
-from mycelium.actors.hosted import Hosted
 from mycelium.actors.hosts.deathwatch import DeathWatch
 from mycelium.actors.hosts.host import HostProcess
-from mycelium.actors.messages import Drain
-from mycelium.actors.reconciler import ReconcilerActor
 from mycelium.actors.runtime import Actor, ActorSystem
-from mycelium.actors.settings import WorkerSettings
-from mycelium.actors.worker import run_worker, tree
+from mycelium.actors.worker.host import Host
+from mycelium.actors.worker.hosted import Hosted
+from mycelium.actors.worker.life import run_worker
+from mycelium.actors.worker.messages import Drain
+from mycelium.actors.worker.reconciler import ReconcilerActor
+from mycelium.actors.worker.settings import WorkerSettings
+from mycelium.actors.worker.tree import tree
 from mycelium.leases.clock import BootClock
 from mycelium.leases.errors import EscalationError
 from mycelium.leases.session import SessionSettings

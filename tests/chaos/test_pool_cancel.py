@@ -20,7 +20,10 @@ from mycelium.ledger.states import State
 
 JOBS = scaled(150, 1000)
 AT_ONCE = 50
-KINDS = (tools.charge, tools.charge_marked, tools.charge_slowly, tools.think_and_charge, tools.think_alone, tools.watch)
+KINDS = (
+    *(tools.charge, tools.charge_marked, tools.charge_at_once, tools.charge_slowly),
+    *(tools.think_and_charge, tools.think_alone, tools.watch),
+)
 BODY_S = 0.1
 
 

@@ -17,8 +17,8 @@ from cli.test_worker_health import address_of, readiness_reason
 
 from kit.fixtures import StartServer
 from kit.servers import RealServer
+from mycelium.actors.health.vitals import Unready
 from mycelium.actors.submissions import Submission
-from mycelium.actors.vitals import Unready
 from mycelium.leases.errors import MyceliumError
 from mycelium.ledger.cancel import CancelReply
 from mycelium.ledger.states import State

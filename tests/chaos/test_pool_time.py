@@ -44,7 +44,7 @@ async def submit(
 
 
 async def test_19_22_31_length_and_delay_are_free_and_a_death_is_noticed_at_once(stage: Stage) -> None:
-    """Cases 18, 19, 22, 31, 37: under one setting, the long and the delayed start once, and a dead worker's job goes on.
+    """Cases 18, 19, 22, 31, 37: under one setting, long and delayed calls start once, and those of the dead go on.
 
     Reads among them, which whoever took them for lost would start again.
     """
@@ -125,7 +125,7 @@ async def holds(stage: Stage, worker: Worker, keys: list[str]) -> bool:
 
 
 async def test_37_no_record_has_an_end_before_its_job_has_one(stage: Stage) -> None:
-    """Case 37: what waits, is delayed, retried, held or unknown outlives every retention; what ended goes by its own."""
+    """Case 37: what waits, is retried, held or unknown outlives every retention; what ended goes by its own."""
     gate = stage.gate()
     await start(stage)
     waits: list[tuple[AnyTool, dict[str, object], dict[str, object]]] = [

@@ -15,7 +15,7 @@ import pytest
 from chaos import tools
 from chaos.stage import Stage, until, until_async
 
-from mycelium.actors.exits import WorkerExit
+from mycelium.actors.worker.exits import WorkerExit
 from mycelium.ledger.states import State
 
 ALONE = ["unshare", *([] if os.geteuid() == 0 else ["-Ur"]), "--pid", "--fork", "--mount-proc", "--kill-child"]

@@ -12,7 +12,7 @@ from chaos import tools
 from chaos.stage import MARK, Stage, Worker, load_scripts, until, until_async
 
 from kit.proxy import FaultProxy
-from mycelium.actors.exits import WorkerExit
+from mycelium.actors.worker.exits import WorkerExit
 from mycelium.ledger.sessions import list_sessions
 from mycelium.ledger.states import Boundary, State
 

@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from kit.schedules import NOON, SCHEDULES, LocalClock, nightly, set_clock, store_at
-from mycelium.actors.scheduling import run_once
+from mycelium.actors.schedules.looking import run_once
 from mycelium.cli.main import app
 from mycelium.cli.options import ExitCode
 

@@ -18,7 +18,7 @@ from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
 from kit.proxy import FaultProxy
-from mycelium.actors.exits import WorkerExit
+from mycelium.actors.worker.exits import WorkerExit
 from mycelium.ledger.states import State
 
 

@@ -14,8 +14,8 @@ import pytest
 from chaos import tools
 from chaos.stage import Stage, Worker, staged, until
 
-from mycelium.actors.exits import WorkerExit
 from mycelium.actors.tool import tool
+from mycelium.actors.worker.exits import WorkerExit
 from mycelium.ledger.states import State
 
 PROGRAM = str(Path(sys.executable).with_name("mycelium-worker"))

@@ -13,7 +13,7 @@ import typer
 from typer.main import get_command
 from typer.testing import CliRunner
 
-from mycelium.actors.exits import WorkerExit
+from mycelium.actors.worker.exits import WorkerExit
 from mycelium.cli.options import WORKER_EPILOG
 from mycelium.cli.worker import worker
 

@@ -15,7 +15,7 @@ from mycelium.ledger.binding import Binding
 from mycelium.ledger.mark import Mark, MarkReply, mark
 from mycelium.ledger.record import Failure
 from mycelium.ledger.states import Boundary, EffectClass, Settle, Settled
-from mycelium.ledger.turn import Grant, Known, Settlement, take_turn, TurnReport
+from mycelium.ledger.turn import Grant, Known, Settlement, TurnReport, take_turn
 
 LAXEST = Binding(effect_class=EffectClass.READ)
 """A holder that declares nothing stricter than what was submitted."""

@@ -12,12 +12,12 @@ from typing import TypeVar, cast
 import msgspec
 
 from kit.hosting import soon
-from mycelium.actors.attempt import Attempt, Phase
-from mycelium.actors.host import Host
-from mycelium.actors.messages import Ran, Start, TellVitals
+from mycelium.actors.health.vitals import HostVitals
 from mycelium.actors.runtime import Actor, ActorSystem, ChildSpec, supervise
-from mycelium.actors.settings import WorkerSettings
-from mycelium.actors.vitals import HostVitals
+from mycelium.actors.worker.attempt import Attempt, Phase
+from mycelium.actors.worker.host import Host
+from mycelium.actors.worker.messages import Ran, Start, TellVitals
+from mycelium.actors.worker.settings import WorkerSettings
 from mycelium.leases.session import Session
 from mycelium.leases.store import Store, open_store
 from mycelium.ledger.binding import Binding

@@ -11,8 +11,8 @@ import sys
 from datetime import timedelta
 
 from kit.schedules import NOON, ping, set_clock, store_at
-from mycelium.actors.schedules import schedule
-from mycelium.actors.scheduling import run_once
+from mycelium.actors.schedules.declaration import schedule
+from mycelium.actors.schedules.looking import run_once
 from mycelium.leases.clock import BootClock
 
 MINUTE = timedelta(minutes=1)

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from mycelium.actors.schedules import schedule
+from mycelium.actors.schedules.declaration import schedule
 from mycelium.actors.tool import tool
 from mycelium.leases.store import Store, StoreSettings, open_store
 

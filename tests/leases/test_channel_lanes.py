@@ -19,7 +19,7 @@ async def test_a_lane_that_ends_by_a_defect_is_told_to_the_loop(url: str, namesp
     async def defect() -> None:
         raise Defect
 
-    (wire,) = store.renewals._wires  # noqa: SLF001 - no error is known that gets through
+    (wire,) = store.renewals._wires
     wire.open = defect  # type: ignore[method-assign]
     waiting = asyncio.ensure_future(store.renewals.read("PING", patience_s=None))
     assert isinstance(await asyncio.wait_for(told, 10), Defect)

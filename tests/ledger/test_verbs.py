@@ -23,7 +23,7 @@ from mycelium.ledger.record import Failure, read_body, read_record
 from mycelium.ledger.states import Boundary, EffectClass, Settle, Settled, State
 from mycelium.ledger.submit import BATCH, Intent, Retention, Submitted, submit
 from mycelium.ledger.sweep import SweepReport
-from mycelium.ledger.turn import Grant, Known, Settlement, take_turn, TurnReply, TurnReport
+from mycelium.ledger.turn import Grant, Known, Settlement, TurnReply, TurnReport, take_turn
 from mycelium.ledger.verdict import Said, VerdictReply, due, record_if_unknown
 
 CHARGE = Binding(effect_class=EffectClass.KEYED_MUTATE, key_param="key", key_window_s=60)

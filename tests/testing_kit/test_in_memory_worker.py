@@ -24,8 +24,8 @@ from kit.in_memory_shop import (
     sell_with_much_arithmetic,
 )
 from mycelium.actors.job import Job
-from mycelium.actors.schedule_facts import utc_text
-from mycelium.actors.schedules import schedule
+from mycelium.actors.schedules.declaration import schedule
+from mycelium.actors.schedules.facts import utc_text
 from mycelium.leases.errors import ActorStoppedError, JobFailedError, ResultTimeoutError, SettingsError
 from mycelium.ledger.listing import list_transitions
 from mycelium.ledger.sessions import list_sessions

@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from mycelium.actors.recurrence import Rule, cron_rule, due_times, due_within, every_rule, last_within
+from mycelium.actors.schedules.recurrence import Rule, cron_rule, due_times, due_within, every_rule, last_within
 from mycelium.leases.errors import SettingsError
 
 NEW_YORK, LORD_HOWE, BERLIN, HAVANA = "America/New_York", "Australia/Lord_Howe", "Europe/Berlin", "America/Havana"

@@ -9,7 +9,7 @@ import pytest
 
 from kit.schedules import NOON, nightly, ping, report
 from mycelium.actors.hosts.frames import TO_CONTROL, Hello, Splitter, append_frame
-from mycelium.actors.schedules import Schedule, schedule
+from mycelium.actors.schedules.declaration import Schedule, schedule
 from mycelium.actors.submissions import Submission, intent_of
 from mycelium.actors.tool import tool
 from mycelium.leases.errors import BadArgumentsError, BadCallError, MyceliumError, SettingsError

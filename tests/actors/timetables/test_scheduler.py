@@ -9,11 +9,11 @@ from datetime import timedelta
 
 from kit.clock import FakeClock
 from kit.schedules import NOON, LocalClock, jobs, ping, set_clock, store_at
-from mycelium.actors.messages import HostReady, TellReady
 from mycelium.actors.runtime import Actor, ActorSystem, ChildSpec, supervise
-from mycelium.actors.schedule_facts import ScheduleFacts
-from mycelium.actors.scheduler import LONGEST_PAUSE_S, scheduler_spec
-from mycelium.actors.schedules import schedule
+from mycelium.actors.schedules.declaration import schedule
+from mycelium.actors.schedules.facts import ScheduleFacts
+from mycelium.actors.worker.messages import HostReady, TellReady
+from mycelium.actors.worker.scheduler import LONGEST_PAUSE_S, scheduler_spec
 from mycelium.leases.store import Store
 
 HOURLY = {"hourly": schedule("hourly", ping, every=timedelta(hours=1)).facts}

@@ -15,7 +15,7 @@ from mycelium.leases.errors import SettingsError
 PATH = (str(Path(__file__).parents[2]),)
 SOURCE = """
 from datetime import timedelta
-from mycelium.actors.schedules import schedule
+from mycelium.actors.schedules.declaration import schedule
 from mycelium.actors.tool import tool
 
 @tool(effect_class="read")

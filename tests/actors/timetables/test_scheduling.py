@@ -16,9 +16,9 @@ from redis.asyncio import Redis
 from kit.fixtures import StartServer
 from kit.holder import Holder, holder
 from kit.schedules import NOON, SCHEDULES, LocalClock, jobs, ms, nightly, ping, report, set_clock, store_at
-from mycelium.actors.schedule_facts import CatchUp, Overlap, ScheduleFacts, utc_text
-from mycelium.actors.schedules import schedule
-from mycelium.actors.scheduling import STALE_S, Plan, ScheduleReport, plan, run_once
+from mycelium.actors.schedules.declaration import schedule
+from mycelium.actors.schedules.facts import CatchUp, Overlap, ScheduleFacts, utc_text
+from mycelium.actors.schedules.looking import STALE_S, Plan, ScheduleReport, plan, run_once
 from mycelium.leases.store import Store, open_store
 from mycelium.ledger.record import read_record
 from mycelium.ledger.replies import raw
