@@ -24,6 +24,11 @@ MAX_LABELS = 16
 MAX_LABEL_NAME = 64
 
 
+def _is(value: object, kind: type) -> bool:
+    # Callers without a type checker hand in anything.
+    return isinstance(value, kind)
+
+
 class RunTerms(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """How an attempt of one job runs, where its caller says otherwise than its tool.
 
@@ -127,9 +132,8 @@ class Waits:
         Raises:
             BadCallError: they are not names with texts, or too many.
         """
-        # Callers without a type checker hand in anything.
         said: object = {} if self.labels is None else self.labels
-        labels = dict(cast("Mapping[object, object]", said)) if isinstance(said, Mapping) else None
+        labels = dict(cast("Mapping[object, object]", said)) if _is(said, Mapping) else None
         if labels is None or len(labels) > MAX_LABELS:
             raise wrong(f"labels is not a mapping of at most {MAX_LABELS} names to texts")
         checked: dict[str, str] = {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import cast
 
 from ..leases.errors import SettingsError, ToolDeclarationError
 from ..ledger.limits import MAX_LIMITS, Concurrency, Limit, Rate
@@ -59,6 +60,7 @@ class Terms:
             raise ToolDeclarationError(f"{error}".rstrip(".") + ".", next_step=_CORRECT) from None
         if self.idle_timeout_s is not None and not 0 < self.idle_timeout_s < math.inf:
             raise ToolDeclarationError("idle_timeout_s must be above 0 seconds, and finite.", next_step=_CORRECT)
-        if len(self.limits) > MAX_LIMITS or not all(isinstance(limit, (Concurrency, Rate)) for limit in self.limits):
+        given = cast("tuple[object, ...]", self.limits)
+        if len(given) > MAX_LIMITS or not all(isinstance(limit, (Concurrency, Rate)) for limit in given):
             what = f"limits are at most {MAX_LIMITS} of Concurrency and Rate."
             raise ToolDeclarationError(what, next_step=_CORRECT)

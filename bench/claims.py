@@ -17,7 +17,7 @@ import json
 import statistics
 import sys
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass
 
@@ -96,7 +96,7 @@ def _intent(number: int, tool: str, **more: object) -> Intent:
 
 
 @asynccontextmanager
-async def _namespace(url: str, name: str) -> AsyncIterator[Store]:
+async def _namespace(url: str, name: str) -> AsyncGenerator[Store]:
     store = await open_store(url, namespace=name)
     await store.calls.run(
         open_session(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from datetime import datetime, timedelta
+from typing import cast
 
 from ..leases.errors import BadCallError
 
@@ -32,8 +33,8 @@ def instant(name: str, when: When | None, *, least_s: float = 0.0) -> str:
             what = f"{name} is a time without a zone: nobody can say when that is."
             raise BadCallError(what, next_step=f"{_NOTHING} Pass a datetime with tzinfo, or seconds from now.")
         return str(max(1, round(when.timestamp() * 1000)))
-    seconds: object = when.total_seconds() if isinstance(when, timedelta) else when
-    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)):
+    seconds = cast("object", when.total_seconds() if isinstance(when, timedelta) else when)
+    if not isinstance(seconds, (int, float)) or isinstance(seconds, bool):
         what = f"{name} is a {type(when).__name__}, no moment."
         raise BadCallError(what, next_step=f"{_NOTHING} Pass seconds, a timedelta, or a datetime with its zone.")
     if not (math.isfinite(seconds) and least_s <= seconds <= MOST_S):

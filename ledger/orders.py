@@ -146,7 +146,7 @@ async def strike(  # noqa: PLR0913 - what a strike names, and who orders it
         store: the server.
         tool: the tool's name.
         parameter: the argument: one at the top, whose value is one text, number or truth value.
-        value: its value, as the tool's parameter has it: `1` and `1.0` are two values.
+        value: its value, as the tool's parameter has it: `1` and `1.0` are one value, `"1"` is another.
         by: who orders it, for the record.
         reason: why, for the record.
 

@@ -38,12 +38,13 @@ def told(book: str | Path, what: str) -> dict[str, list[float]]:
 
 
 @tool(effect_class="read", timeout_s=60)
-async def watch(book: str, key: str, seconds: float = 0.0) -> str:
-    """A read: whoever takes its holder for lost starts it again, and the book tells."""
-    tell(book, key, "begin")
+async def watch(book: str, key: str, seconds: float = 0.0) -> float:
+    """A read: whoever takes its holder for lost starts it again, and the book tells. Its result is when it began."""
+    began_s = round(time.clock_gettime(time.CLOCK_BOOTTIME), 6)
+    leave_trace(book, f"{key} begin {began_s:.6f}")
     await asyncio.sleep(seconds)
     leave_trace(book, key)
-    return key
+    return began_s
 
 
 @tool(effect_class="idempotent_mutate", timeout_s=0.3, max_timeouts=2, retry_delay_s=0.01)

@@ -1,8 +1,11 @@
-"""How much of the public failures of worker pools one run takes: a part, or all with `MYCELIUM_FAILURES_FULL=1`."""
+"""How public failures of worker pools are run: a part of their numbers, or all with `MYCELIUM_FAILURES_FULL=1`."""
 
 from __future__ import annotations
 
 import os
+from typing import Any
+
+from chaos.stage import Stage, Worker
 
 FULL = os.environ.get("MYCELIUM_FAILURES_FULL", "") not in {"", "0"}
 
@@ -14,3 +17,9 @@ BRISK = {"ttl_s": TTL_S, "renew_every_s": 0.2, "call_timeout_s": 0.2, "margin_s"
 def scaled(part: int, whole: int) -> int:
     """The number for this run."""
     return whole if FULL else part
+
+
+async def start(stage: Stage, **changes: Any) -> Worker:  # noqa: ANN401 - settings of a worker
+    """Start a worker that has the tools of these failures, and a brisk session."""
+    told: dict[str, Any] = {"app": "chaos.failure_tools", "session": BRISK, **changes}
+    return await stage.start(**told)

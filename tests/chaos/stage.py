@@ -220,8 +220,8 @@ class Stage:
         self.workers.append(worker)
         return worker
 
-    async def start(self, url: str | None = None, **changes: object) -> Worker:
-        return await self.spawn(url, **changes).ready()
+    async def start(self, *url: str, **changes: Any) -> Worker:  # noqa: ANN401 - fields of settings
+        return await self.spawn(*url, **changes).ready()
 
     async def submit(self, tool: AnyTool, key: str, **arguments: object) -> str:
         """Submit a call whose effect and request id are the key."""

@@ -10,18 +10,19 @@ from functools import partial
 from itertools import count, product
 from pathlib import Path
 from random import Random
+from typing import Self
 
 from chaos import deploy_new, deploy_old
 from chaos import failure_tools as tools
 from chaos.failure_tools import told
-from chaos.scale import BRISK, FULL, scaled
+from chaos.scale import BRISK, FULL, scaled, start
 from chaos.stage import SEED, Stage, Worker, staged, until, until_async
 
 from mycelium.actors.load import AnyTool
 from mycelium.actors.worker.exits import WorkerExit
 from mycelium.ledger.states import HELD, State
 
-ROUNDS = scaled(6, 500)
+ROUNDS = scaled(4, 500)
 LANES = scaled(2, 4)
 """So many pools are stopped beside each other."""
 GRACE_S = 2.0 if FULL else 0.6
@@ -35,19 +36,20 @@ SLACK_S = 3.0
 """For the end of hosts and for the last turn, on a machine that does other things: 0.2 s on a quiet one."""
 
 
-async def test_100_a_stop_at_any_moment_settles_what_it_can_and_charges_nothing_else(url: str, tmp_path: Path) -> None:
+async def test_100_a_stop_at_any_moment_settles_what_it_can_and_charges_nothing_else(
+    url: str, namespace: str, tmp_path: Path
+) -> None:
     """Case 100: the effects are exact, what was not dispatched is not charged, and the worker is gone in its grace."""
     random = Random(SEED)
     print(f"seed {SEED}")  # noqa: T201 - shown when it fails
-    ends: list[tuple[int, float]] = []
 
-    async def lane(number: int) -> None:
-        async with staged(url, f"deploys-{number}-{tmp_path.name}", tmp_path / f"lane-{number}") as stage:
-            for at in range(ROUNDS // LANES):
-                ends.append(await stopped_at_random(stage, at, random))
+    async def lane(number: int) -> list[tuple[int, float]]:
+        async with staged(url, f"{namespace}-{number}", tmp_path / f"lane-{number}") as stage:
+            ends = [await stopped_at_random(stage, at, random) for at in range(ROUNDS // LANES)]
             await finish(stage)
+            return ends
 
-    await asyncio.gather(*[lane(number) for number in range(LANES)])
+    ends = [end for ends in await asyncio.gather(*[lane(number) for number in range(LANES)]) for end in ends]
     print(Counter(code for code, _ in ends), f"slowest exit {max(s for _, s in ends):.2f} s, grace {GRACE_S} s")  # noqa: T201
     assert {code for code, _ in ends} <= {WorkerExit.STOPPED, WorkerExit.CUT_OFF}
     assert all(seconds <= GRACE_S + SLACK_S for _, seconds in ends), ends
@@ -55,7 +57,7 @@ async def test_100_a_stop_at_any_moment_settles_what_it_can_and_charges_nothing_
 
 async def stopped_at_random(stage: Stage, at: int, random: Random) -> tuple[int, float]:
     """One worker of a pool: its exit code, and the seconds that its end took."""
-    worker = await stage.start(app="chaos.failure_tools", slots=6, grace_s=GRACE_S)
+    worker = await start(stage, slots=6, grace_s=GRACE_S)
     keys = [f"r{at}-{number}" for number in range(JOBS)]
     for key in keys:
         await stage.submit(random.choice(KINDS), key, seconds=random.uniform(*JOB_S))
@@ -76,7 +78,7 @@ async def stopped_at_random(stage: Stage, at: int, random: Random) -> tuple[int,
 
 async def finish(stage: Stage) -> None:
     """Whatever was given back is done by the next worker, once."""
-    await stage.start(app="chaos.failure_tools", hosts=2, slots=16)
+    await start(stage, hosts=2, slots=16)
     await stage.ended(60 if FULL else 15)
     records = await stage.check()
     assert {record.state for record in records.values()} <= {State.COMPLETED, State.UNKNOWN}
@@ -100,7 +102,7 @@ class Flow:
         self._numbers = count()
         self._task: asyncio.Task[None] | None = None
 
-    async def __aenter__(self) -> Flow:
+    async def __aenter__(self) -> Self:
         self._task = asyncio.create_task(self._run())
         return self
 
@@ -155,7 +157,7 @@ async def test_103_a_rolling_deploy_loses_repeats_and_misroutes_nothing(stage: S
     records, effects = await stage.check(), stage.effects
     for key, record in records.items():
         assert (record.state, record.attempts, effects[key]) == (State.COMPLETED, 1, 1), (key, record)
-    # Not even for a moment was a new kind of job in the hands of an old worker: each was claimed once, and by a new one.
+    # Not even for a moment was a new kind of job in the hands of an old worker: each was claimed once.
     for key in flow.keys("refund"):
         claims = [entry for entry in records[key].history if entry.what == State.CLAIMED]
         assert len(claims) == 1, records[key]
@@ -180,7 +182,7 @@ async def test_103_the_stricter_declaration_holds_whoever_runs_the_call(stage: S
         await until(partial(begun, stage, key))
     for worker in fleet:
         worker.kill()
-    await stage.start(app="chaos.failure_tools")
+    await start(stage)
     await until_async(partial(stage.in_state, stage.keys, State.READY, State.UNKNOWN))
     free = {key for key, record in (await stage.check()).items() if record.state is State.READY}
     assert free == {f"{deploy_old.__name__}:{deploy_old.__name__}"}

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from chaos import failure_tools as tools
 from chaos.failure_tools import told
-from chaos.scale import BRISK
-from chaos.stage import Stage, Worker, plain, staged, until_async
+from chaos.scale import start
+from chaos.stage import Stage, plain, staged, until_async
 
 from kit.fixtures import StartServer
 from mycelium.leases.errors import BadArgumentsError, OutcomeError, PayloadTooLargeError
@@ -20,10 +20,6 @@ from mycelium.ledger.states import State
 
 HUGE = 100 << 20
 DEPTH = 10_000
-
-
-async def start(stage: Stage, **changes: object) -> Worker:
-    return await stage.start(**{"app": "chaos.failure_tools", "session": BRISK, **changes})
 
 
 # ── bodies that are past their time ──────────────────────────────────────────────────────────────────────────────────

@@ -9,7 +9,7 @@ from collections import Counter
 from random import Random
 
 from chaos import failure_tools as tools
-from chaos.scale import BRISK, TTL_S, scaled
+from chaos.scale import TTL_S, scaled, start
 from chaos.stage import SEED, Stage, until
 
 from mycelium.actors.client import ClientSettings, connect
@@ -31,7 +31,7 @@ async def test_34_what_is_called_cancelled_had_no_effect_wherever_the_cancel_met
     """Case 34: cancels at random moments, from before the claim to after the end; nothing overwrites a cancel."""
     random = Random(SEED)
     print(f"seed {SEED}")  # noqa: T201 - shown when it fails
-    await asyncio.gather(*[stage.start(app="chaos.failure_tools", solo=1, slots=8) for _ in range(2)])
+    await asyncio.gather(*[start(stage, solo=1, slots=8) for _ in range(2)])
     replies: Counter[CancelReply] = Counter()
     room = asyncio.Semaphore(AT_ONCE)
 
@@ -62,7 +62,7 @@ async def test_34_what_is_called_cancelled_had_no_effect_wherever_the_cancel_met
 
 async def test_35_one_frozen_worker_of_three_keeps_no_caller_waiting(stage: Stage) -> None:
     """Case 35: each wait ends within three TTLs: with a result, from elsewhere if need be, or with "unknown"."""
-    fleet = await asyncio.gather(*[stage.start(app="chaos.failure_tools", session=BRISK, slots=4) for _ in range(3)])
+    fleet = await asyncio.gather(*[start(stage, slots=4) for _ in range(3)])
     gate = stage.gate()
     async with connect(stage.url, namespace=stage.namespace, settings=ClientSettings(poll_s=0.2)) as client:
         jobs = [client.job(await stage.submit(tools.charge, f"charge-{n}", gate=gate.path)) for n in range(6)]

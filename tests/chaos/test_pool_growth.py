@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from chaos import failure_tools as tools
-from chaos.scale import BRISK, scaled
-from chaos.stage import Stage, Worker, plain, staged, until, until_async
+from chaos.scale import scaled, start
+from chaos.stage import Stage, plain, staged, until, until_async
 from cli.test_worker_health import address_of, ask
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -24,7 +24,7 @@ from mycelium.leases.errors import JobNotFoundError, MyceliumError
 from mycelium.ledger.states import TERMINAL, State
 from mycelium.ledger.submit import Retention
 
-WAVE = scaled(500, 25_000)
+WAVE = scaled(300, 25_000)
 """Jobs of one wave; the second leaves as much behind as the first."""
 BRIEF = Retention(row=timedelta(seconds=1), result=timedelta(seconds=1))
 JOBS = scaled(2000, 50_000)
@@ -35,10 +35,6 @@ NAMES = scaled(100, 500)
 DEATHS = scaled(2, 50)
 COMPLETED = "mycelium_worker_settlements_total[('verb', 'completed')]"
 WAITING = "mycelium_worker_waiting_jobs[]"
-
-
-async def start(stage: Stage, **changes: object) -> Worker:
-    return await stage.start(**{"app": "chaos.failure_tools", "session": BRISK, "solo": 0, **changes})
 
 
 async def wave(stage: Stage, name: str, jobs: int, retention: Retention = BRIEF) -> None:
@@ -64,7 +60,7 @@ async def test_106_what_ended_leaves_nothing_behind_but_what_is_kept_on_purpose(
     """Case 106: after the retention, keys and memory are as before; a record inside its window answers all the same."""
     server = start_server()
     async with plain(server.url) as direct, staged(server.url, "kept", tmp_path / "stage") as stage:
-        await start(stage, hosts=2)
+        await start(stage, solo=0, hosts=2)
         kept = await stage.submit(tools.charge, "kept")
         sizes: list[tuple[int, int]] = []
         for number in range(3):
@@ -103,7 +99,7 @@ async def test_110_a_worker_that_ran_many_jobs_is_as_small_as_before(start_serve
     """Case 110: neither the control process nor a tool host keeps anything of a job that is over."""
     server = start_server()
     async with staged(server.url, "small", tmp_path / "stage") as stage:
-        worker = await start(stage)
+        worker = await start(stage, solo=0)
         processes = {"control": worker.pid, "host": worker.hosts[0]}
         await wave(stage, "warm-up", JOBS)
         before = {name: resident(pid) for name, pid in processes.items()}
@@ -139,7 +135,7 @@ def hostile(book: str) -> None:
 
 async def test_111_no_name_that_anybody_made_up_becomes_a_series(stage: Stage) -> None:
     """Case 111: made-up tools, errors, ids and queues, and hosts that die, add no series, and no counter goes back."""
-    worker = await start(stage, metrics_port=0)
+    worker = await start(stage, solo=0, metrics_port=0)
     address = await address_of(worker, "/metrics")
     await wave(stage, "first", 1)
     before = await series(address)
@@ -166,7 +162,7 @@ async def same_series(address: str, before: dict[str, float]) -> bool:
 
 async def test_112_the_fleet_is_counted_where_no_process_dies(stage: Stage) -> None:
     """Case 112: the store's count is whole when a worker is killed, never goes back, and each worker tells its own."""
-    doomed, living = await asyncio.gather(*[start(stage, metrics_port=0, slots=4) for _ in range(2)])
+    doomed, living = await asyncio.gather(*[start(stage, solo=0, metrics_port=0, slots=4) for _ in range(2)])
     addresses = [await address_of(worker, "/metrics") for worker in (doomed, living)]
     await wave(stage, "both", 200)
     told = [(await series(address))[COMPLETED] for address in addresses]

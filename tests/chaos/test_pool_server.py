@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import socket
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -11,8 +12,8 @@ from random import Random
 from typing import Any
 
 from chaos import failure_tools as tools
-from chaos.scale import BRISK, FULL, TTL_S, scaled
-from chaos.stage import SEED, Stage, Worker, plain, staged, until, until_async
+from chaos.scale import FULL, TTL_S, scaled, start
+from chaos.stage import SEED, Stage, plain, staged, until, until_async
 from cli.test_worker_health import address_of, readiness_reason
 
 from kit.fixtures import StartServer
@@ -33,10 +34,6 @@ WAITING = scaled(1000, 100_000)
 SLOW_US = 10_000
 MOST_A_SECOND = 5.0
 """Commands that an idle worker may send."""
-
-
-async def start(stage: Stage, **changes: object) -> Worker:
-    return await stage.start(**{"app": "chaos.failure_tools", "session": BRISK, **changes})
 
 
 # ── a server that comes back ─────────────────────────────────────────────────────────────────────────────────────────
@@ -169,7 +166,9 @@ async def test_27_a_server_of_a_cluster_that_has_all_slots_is_as_good_as_any(
     start_server: StartServer, tmp_path: Path
 ) -> None:
     """Case 27: each way in which a job can go, the death of a worker among them, on a cluster-enabled server."""
-    server = start_server(tmp_path / "data", config={"cluster-enabled": "yes"})
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        bus = str(probe.getsockname()[1])
+    server = start_server(tmp_path / "data", config={"cluster-enabled": "yes", "cluster-port": bus})
     async with plain(server.url) as direct:
         await direct.execute_command("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
         await until_async(partial(in_order, direct))

@@ -53,8 +53,10 @@ local function flush_line(line)
   local rota = rota_key(queue .. ':' .. level .. ':' .. tool)
   if redis.call('ZSCORE', rota, tenant) then return end
   -- At the end of the round that is being served: who comes and goes never gets two turns where the others get one.
+  -- Who was passed over for want of room, and woken for it, is next.
   local first = redis.call('ZRANGE', rota, 0, 0, 'WITHSCORES')
-  redis.call('ZADD', rota, first[2] and digits(tonumber(first[2]) + 1) or 0, tenant)
+  local after = late < #entering[line] and -1 or 1
+  redis.call('ZADD', rota, first[2] and digits(tonumber(first[2]) + after) or 0, tenant)
 end
 
 local function flush_lines()
@@ -132,7 +134,9 @@ end
 -- What was spent and has been refilled since is not given back: that would be more than can be saved up.
 local function unspend(key, ms, spent_ms)
   local full, since = full_at(key)
-  if spent_ms >= since then fill(key, full - ms, since) end
+  if spent_ms < since then return end
+  fill(key, full - ms, since)
+  if redis.call('ZSCORE', gates_key(), 'r:' .. key) then redis.call('ZADD', gates_key(), digits(now_ms), 'r:' .. key) end
 end
 
 -- The first rows that were put under a gate go back to their places in their lines.
