@@ -9,6 +9,7 @@ from kit.ledger import KINDS, TTL_MS, ended, grants, steady
 from kit.schedule import GRACES, QUEUES, TOOLS, Draw, Schedule
 from mycelium.ledger.facets import facet
 from mycelium.ledger.states import HELD, TERMINAL, State
+from mycelium.ledger.turn import EndedItem
 
 CALM_TURNS, CALM_MS = 90, 10_000
 """So many turns, so far apart, are enough for eight jobs to be claimed, whatever they wait for."""
@@ -28,9 +29,8 @@ class Ordering(Schedule):
             assert word == "ended"
             assert steady(self.ledger.dump()) == steady(before)
             return
-        expected = {**dict.fromkeys(HELD, "asked"), "unknown": "unknown"}
-        free = "unknown" if row.get("doubt") == "1" else "cancelled"
-        assert word == expected.get(row["state"], free)
+        free = "unknown" if row["state"] == State.UNKNOWN or row.get("doubt") == "1" else "cancelled"
+        assert word == ("asked" if row["state"] in HELD else free)
         self.world.permission.cancelled.add(request_id)
 
     def requeue(self, draw: Draw) -> None:
@@ -95,7 +95,7 @@ class Ordering(Schedule):
         for name in GRACES:
             self.expire(name)
         self.ledger.open("calm")
-        over = []
+        over: list[EndedItem] = []
         for _ in range(CALM_TURNS):
             assert self.ledger.renew("calm") == "renewed"
             granted = grants(self.ledger.run(self.ledger.turning(3, *over, session="calm", queues=("default", "mail"))))

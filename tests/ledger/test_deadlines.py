@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kit.asking import sweep
-from kit.ledger import KINDS, MC, Ledger, ended
+from kit.ledger import KINDS, MC, NC, Ledger, ended
 from kit.ledger_checks import faults
 from mycelium.ledger.limits import Concurrency
 
@@ -86,7 +86,7 @@ def test_a_holder_past_the_deadline_is_asked_to_stop_and_what_it_did_is_found_ou
     assert sweep(ledger)[1] == 0
     reply = ledger.run(ledger.turning(0))
     assert reply[6:] == ["r1", granted.fence]
-    ledger.settle(ended("r1", granted.fence, "timed_out", boundary=MC if sent else "not_crossed"))
+    ledger.settle(ended("r1", granted.fence, "timed_out", boundary=MC if sent else NC))
     assert ledger.state("r1") == ("unknown" if sent else "cancelled")
     # Nobody is asked any more.
     assert ledger.run(ledger.turning(0))[5] == 0

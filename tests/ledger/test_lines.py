@@ -8,8 +8,9 @@ from itertools import pairwise
 
 import pytest
 
-from kit.asking import cancel
-from kit.ledger import Ledger, ended
+from kit.asking import cancel, sweep
+from kit.claims import repairing
+from kit.ledger import Ledger, Passed, ended
 from kit.ledger_checks import faults
 from mycelium.ledger.limits import Concurrency
 from mycelium.ledger.line import Priority
@@ -26,7 +27,7 @@ def names(prefix: str, count: int) -> list[str]:
     return [f"{prefix}{number:04}" for number in range(count)]
 
 
-def taken(ledger: Ledger, claims: int, slots: int = 1, **more: object) -> list[str]:
+def taken(ledger: Ledger, claims: int, slots: int = 1, **more: Passed) -> list[str]:
     """The ids of so many claims, in the order in which they were granted."""
     return [one.id for _ in range(claims) for one in ledger.claim(slots, **more)]
 
@@ -198,3 +199,18 @@ def test_what_waits_elsewhere_is_not_taken(ledger: Ledger) -> None:
     assert taken(ledger, 3) == []
     assert cancel(ledger) == "cancelled"
     assert faults(ledger.dump()) == []
+
+
+@pytest.mark.parametrize("delay_s", [0.0, 1.0])
+def test_what_was_come_upon_while_it_was_damaged_is_found_again_once_it_is_repaired(
+    ledger: Ledger, delay_s: float
+) -> None:
+    ledger.submit(IDEM, "r1", delay_s=delay_s, deadline_s=9)
+    ledger.edit("HDEL", ledger.keys.row("r1"), "boundary")
+    ledger.now_ms += 1_000
+    assert taken(ledger, 2) == []
+    ledger.now_ms += 7_000
+    sweep(ledger)
+    assert ledger.run(repairing(IDEM))[0] == "repaired"
+    assert faults(ledger.dump()) == []
+    assert taken(ledger, 1) == ["r1"]

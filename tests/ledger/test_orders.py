@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kit.asking import pause, strike
-from kit.ledger import Ledger, ended
+from kit.ledger import CR, Ledger, Passed, ended
 from kit.ledger_checks import faults
 from mycelium.ledger.facets import facets_of
 from mycelium.ledger.limits import Concurrency
@@ -14,7 +14,7 @@ READ, IDEM = "read-none", "idempotent_mutate-automatic"
 VALUES = {"int": 1, "text": "1", "yes": True, "half": 1.5}
 
 
-def ids(ledger: Ledger, slots: int = 10, **more: object) -> list[str]:
+def ids(ledger: Ledger, slots: int = 10, **more: Passed) -> list[str]:
     return [granted.id for granted in ledger.claim(slots, **more)]
 
 
@@ -23,7 +23,7 @@ def test_a_pause_keeps_jobs_ready_and_lets_run_what_runs(ledger: Ledger, target:
     fence = ledger.marked(READ, "r0")
     ledger.submit(READ, "r1", "r2")
     assert pause(ledger, target) == "paused"
-    reply = ledger.run(ledger.turning(9, ended("r0", fence, "completed", boundary="crossed")))
+    reply = ledger.run(ledger.turning(9, ended("r0", fence, "completed", boundary=CR)))
     # It says that something is kept back, so that a worker which takes nothing is not taken for idle.
     assert reply[3:7] == [1, 1, 0, "settled"]
     ledger.submit(READ, "r3")
