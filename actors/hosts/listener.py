@@ -29,7 +29,7 @@ class ExitReason(StrEnum):
     KILLED = "killed"
     """Ended by us: `kill()`."""
     STOPPED = "stopped"
-    """Ended by us: `stop()`."""
+    """Ended by us: its worker ends, or the grace of what it ran was over."""
 
 
 @dataclass(frozen=True, slots=True)

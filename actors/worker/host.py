@@ -120,7 +120,7 @@ class Host(Actor[HostMessage]):
                 self._ask(message)
             case EndHost():
                 for hosted in self._all():
-                    hosted.process.kill()
+                    hosted.process.kill(ExitReason.STOPPED)
             case TellReady(path):
                 self._tell_if_ready(path)
             case HostReady():

@@ -298,7 +298,8 @@ def _ended_for(slot: int, reason: HostExit | None) -> Outcome | None:
         return None
     if slot in reason.overdue:
         return Outcome.TIMEOUT
-    return Outcome.CANCELLED if reason.why is ExitReason.CANCELLED else None
+    # A stop is no death: what may run again is given back uncharged, however often its worker is deployed anew.
+    return Outcome.CANCELLED if reason.why in {ExitReason.CANCELLED, ExitReason.STOPPED} else None
 
 
 def _ended(slot: int, attempt: Attempt, outcome: Outcome) -> Done:

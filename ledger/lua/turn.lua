@@ -163,7 +163,8 @@ local function take_due()
     local r = read(id)
     if r and r.state == 'delayed' then make_ready(r, 'due') end
   end
-  open_gates()
+  -- More than can be claimed now need not come back now.
+  open_gates(slots + solo)
   flush_lines()
 end
 

@@ -12,15 +12,17 @@ from random import Random
 from chaos import failure_tools as tools
 from chaos.failure_tools import told
 from chaos.scale import TTL_S, scaled, start
-from chaos.stage import SEED, Stage, Worker, plain, until, until_async
+from chaos.stage import SEED, SESSION, Stage, Worker, plain, until, until_async
 
 from mycelium.actors.load import AnyTool
 from mycelium.leases.errors import JobNotFoundError
 from mycelium.ledger.states import TERMINAL, State
 from mycelium.ledger.submit import Retention
 
-LONGEST = scaled(4, 10)
-"""So many TTLs the longest job takes."""
+LONGEST, LATE = scaled(3, 10), scaled(2, 3)
+"""So many TTLs the longest job takes, and so many another one is delayed before it takes as many."""
+NOTICED_TTL_S = 2.0
+"""Of `SESSION`: twice as long, for twice that much is what a death may take to be noticed, on a busy machine too."""
 ROUNDS = scaled(60, 500)
 WAKINGS = scaled(3, 40)
 KEPT_S = 1.0
@@ -44,21 +46,21 @@ async def test_19_22_31_length_and_delay_are_free_and_a_death_is_noticed_at_once
 
     Reads among them, which whoever took them for lost would start again.
     """
-    doomed = await start(stage)
-    held = await submit(stage, tools.watch, "held", seconds=2.5 * TTL_S)
+    doomed = await start(stage, session=SESSION)
+    held = await submit(stage, tools.watch, "held", seconds=2.5 * NOTICED_TTL_S)
     await until(lambda: told(stage.book, "begin").get(held))
     doomed.kill(signal.SIGUSR1)
     await until(lambda: "quiet" in doomed.log)
     for kind in (tools.watch, tools.charge_slowly):
-        await submit(stage, kind, f"long-{kind.name}", seconds=LONGEST * TTL_S)
-        await submit(stage, kind, f"late-{kind.name}", {"delay_s": 3 * TTL_S}, seconds=3 * TTL_S)
-    living = await asyncio.gather(start(stage), start(stage))
+        await submit(stage, kind, f"long-{kind.name}", seconds=LONGEST * NOTICED_TTL_S)
+        await submit(stage, kind, f"late-{kind.name}", {"delay_s": LATE * NOTICED_TTL_S}, seconds=LATE * NOTICED_TTL_S)
+    living = await asyncio.gather(*[start(stage, session=SESSION) for _ in range(2)])
     await until(lambda: len(told(stage.book, "begin")) == 3)
     doomed.kill()
     killed_s = time.clock_gettime(time.CLOCK_BOOTTIME)
-    await until(lambda: len(told(stage.book, "begin")[held]) == 2, 2 * TTL_S)
-    print(f"noticed after {told(stage.book, 'begin')[held][-1] - killed_s:.2f} s at a TTL of {TTL_S:g} s")  # noqa: T201
-    await stage.ended((3 + LONGEST) * TTL_S + 10)
+    await until(lambda: len(told(stage.book, "begin")[held]) == 2, 2 * NOTICED_TTL_S)
+    print(f"noticed after {told(stage.book, 'begin')[held][-1] - killed_s:.2f} s at a TTL of {NOTICED_TTL_S:g} s")  # noqa: T201
+    await stage.ended((2 * LATE + LONGEST) * NOTICED_TTL_S + 10)
     records, begun = await stage.check(), told(stage.book, "begin")
     for key, record in records.items():
         deaths = int(key == held)

@@ -280,7 +280,7 @@ DESIGNS: dict[str, Design] = {
         spent,
         "Q2 what was saved up",
     ),
-    "a bucket's gate is not opened": (script("turn", "  open_gates()\n", ""), spent, "Q2 what has come"),
+    "a bucket's gate is not opened": (script("turn", "open_gates(slots + solo)", ""), spent, "Q2 what has come"),
     "twice as much is given back": (
         script("turn", "fill(key, full - ms, since)", "fill(key, full - 2 * ms, since)"),
         given_back,

@@ -106,8 +106,8 @@ local function open_rate(gate, most)
 end
 
 -- Looks at the gates that time opens: buckets that have filled, strikes that were lifted.
-local function open_gates()
-  local left = WAKE
+local function open_gates(most)
+  local left = math.min(WAKE, most)
   for _, gate in ipairs(redis.call('ZRANGEBYSCORE', gates_key(), '-inf', now_ms, 'LIMIT', 0, 16)) do
     if left <= 0 then return end
     redis.call('ZREM', gates_key(), gate)
