@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -13,7 +12,7 @@ import msgspec
 from ..leases.errors import MyceliumError
 from ..ledger.binding import Binding
 from ..ledger.facets import facets_of
-from ..ledger.instant import When, instant
+from ..ledger.instant import MOST_S, When, instant
 from ..ledger.limits import MAX_LIMITS, Concurrency, Limit, Rate, fill_limits
 from ..ledger.line import Line, Priority, checked_queue, checked_tenant
 from .labels import text_fault
@@ -118,7 +117,7 @@ class Waits:
         self._check_times(binding)
         return {
             "line": self._line(tool, terms),
-            "limits": fill_limits((*terms.limits, *self._limits()), values),
+            "limits": fill_limits(self._limits(terms), values),
             "facets": facets_of(values),
             "due": instant("at", self.at) if self.at is not None else instant("delay_s", self.delay_s),
             "start_by": instant("start_by", self.start_by),
@@ -158,21 +157,23 @@ class Waits:
         except ValueError:
             raise wrong(f"priority is none of: {', '.join(Priority)}") from None
 
-    def _limits(self) -> tuple[Limit, ...]:
+    def _limits(self, terms: Terms) -> tuple[Limit, ...]:
         said: object = self.limits
         limits = tuple(cast("Sequence[object]", said)) if isinstance(said, (list, tuple)) else None
         if limits is None or len(limits) > MAX_LIMITS:
             raise wrong(f"limits are not at most {MAX_LIMITS} of Concurrency and Rate")
         if not all(isinstance(limit, (Concurrency, Rate)) for limit in limits):
             raise wrong("limits has something that is neither a Concurrency nor a Rate")
-        return cast("tuple[Limit, ...]", limits)
+        if len(terms.limits) + len(limits) > MAX_LIMITS:
+            raise wrong(f"its tool has {len(terms.limits)} limits, and {MAX_LIMITS} hold together at the most")
+        return (*terms.limits, *cast("tuple[Limit, ...]", limits))
 
     def _check_times(self, binding: Binding) -> None:
         for name in ("timeout_s", "idle_timeout_s"):
             seconds = getattr(self, name)
             if seconds is None:
                 continue
-            if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not 0 < seconds < math.inf:
-                raise wrong(f"{name} is not a number of seconds above 0")
+            if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not 0 < seconds <= MOST_S:
+                raise wrong(f"{name} is not a number of seconds above 0, and at most ten years")
         if binding.key_window_s is not None and (self.timeout_s or 0) >= binding.key_window_s:
             raise wrong("timeout_s is not below the key window of its tool, inside which an attempt must have ended")

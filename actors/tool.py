@@ -8,11 +8,12 @@ import inspect
 import math
 import re
 import warnings
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Generic, ParamSpec, Protocol, TypedDict, TypeVar, Unpack, cast, overload
 
-from ..leases.errors import BoundaryError, ToolDeclarationError
+from ..leases.errors import BoundaryError, NotExecuted, ToolDeclarationError
 from ..ledger.binding import Binding
 from ..ledger.canon import DEFAULT_MAX_ARGS_BYTES
 from ..ledger.limits import Limit
@@ -135,6 +136,21 @@ def _check_caller(name: str, effect_class: EffectClass) -> None:
     )
 
 
+@contextmanager
+def _speaks_of_itself(name: str) -> Generator[None]:
+    """Inside a call that a worker runs, what another tool proves of itself is no proof of that call."""
+    try:
+        yield
+    except NotExecuted as error:
+        error.of_attempt = error.of_attempt or f"a call of {name}"
+        raise
+
+
+async def _awaited(name: str, body: Coroutine[Any, Any, R]) -> R:
+    with _speaks_of_itself(name):
+        return await body
+
+
 class AsyncTool(Tool[P, R]):
     """A tool whose function is `async def`."""
 
@@ -145,7 +161,8 @@ class AsyncTool(Tool[P, R]):
             BoundaryError: it is called inside a tool of a weaker class, under whose record its effect would be hidden.
         """
         _check_caller(self.name, self.binding.effect_class)
-        return cast("Coroutine[Any, Any, R]", self.fn(*args, **kwargs))
+        body = cast("Coroutine[Any, Any, R]", self.fn(*args, **kwargs))
+        return body if RUNNING.get() is None else _awaited(self.name, body)
 
 
 class SyncTool(Tool[P, R]):
@@ -158,7 +175,10 @@ class SyncTool(Tool[P, R]):
             BoundaryError: it is called inside a tool of a weaker class, under whose record its effect would be hidden.
         """
         _check_caller(self.name, self.binding.effect_class)
-        return cast("R", self.fn(*args, **kwargs))
+        if RUNNING.get() is None:
+            return cast("R", self.fn(*args, **kwargs))
+        with _speaks_of_itself(self.name):
+            return cast("R", self.fn(*args, **kwargs))
 
 
 @dataclass(frozen=True, slots=True)

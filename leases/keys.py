@@ -23,7 +23,7 @@ PERMANENT = (
 OPEN_ONLY = ("row", "args", "held", "session", "asked", "share", "ticket", "aliases")
 """Keys that have no TTL while their transition or session is open, and one from the moment it ends."""
 
-ENDED = ("result", "rate", "tree")
+ENDED = ("result", "rate", "rested", "tree")
 """Keys that always have a TTL."""
 
 
@@ -95,6 +95,10 @@ class Keyspace:
     def rota(self, shelf: str) -> str:
         """Sorted set: tenants of one queue, priority and tool that have a line, by the round in which each is next."""
         return f"{self.tag}:rota:{shelf}"
+
+    def rested(self, shelf: str) -> str:
+        """Sorted set: tenants whose other rows wait under keys, by the round before which they are not next again."""
+        return f"{self.tag}:rested:{shelf}"
 
     def waiting(self, queue: str) -> str:
         """Hash: `level:tool` to how many rows stand in the lines of a queue."""

@@ -7,7 +7,6 @@ claim: a job that may not run yet is put aside under its key, and no worker look
 from __future__ import annotations
 
 import hashlib
-import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,6 +19,8 @@ MAX_LIMITS = 8
 _HOLE = re.compile(r"\{([^{}]*)\}")
 _CORRECT = "Correct the declaration of the limit."
 _MOST = 1_000_000_000
+MOST_S = 3650 * 86400.0
+"""The longest time in which units come in: ten years, as for every instant."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,13 +83,13 @@ class Rate:
         _check_template(self.key)
         _check_count("units", self.units)
         _check_count("burst", self.most)
-        if not 0 < self.per_s < math.inf:
-            raise SettingsError(f"The limit {self.key!r} has per_s={self.per_s}.", next_step=_CORRECT)
-        if isinstance(self.cost, int):
+        if not _is_number(self.per_s) or not 0 < self.per_s <= MOST_S:
+            raise SettingsError(f"The limit {self.key!r} has per_s={self.per_s!r}.", next_step=_CORRECT)
+        if not isinstance(self.cost, str) or not self.cost.strip():
             _check_count("cost", self.cost)
-            if self.cost > self.most:
-                what = f"The limit {self.key!r} saves up {self.most} units, and one attempt costs {self.cost}."
-                raise SettingsError(what, next_step=_CORRECT)
+        if isinstance(self.cost, int) and self.cost > self.most:
+            what = f"The limit {self.key!r} saves up {self.most} units, and one attempt costs {self.cost}."
+            raise SettingsError(what, next_step=_CORRECT)
 
     @property
     def paths(self) -> list[str]:
@@ -145,6 +146,10 @@ def _check_template(key: object) -> None:
         raise SettingsError(
             what, next_step=f"Use printable text of at most {MAX_KEY_BYTES} bytes, arguments in braces."
         )
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def _check_count(name: str, count: object) -> None:

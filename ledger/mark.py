@@ -24,6 +24,8 @@ class MarkReply(StrEnum):
     """The data set changed: no effect may start."""
     MARKED = "marked"
     """Recorded: the effect may start."""
+    STOPPED = "stopped"
+    """Refused: a cancel was asked for, or the deadline has passed; nothing was sent, so it is given back."""
     STALE = "stale"
     """The attempt is not the current one: its effect must not start."""
     MISSING = "missing"

@@ -180,6 +180,7 @@ class TurnReport:
         cancels: request id and fence of what the holder is asked to cancel; told again until it has ended.
         wait_s: after how many seconds there may be more to claim; None: when the bell rings, or at the next poll.
         held_back: something waits that may not run yet: a pause or a limit keeps it.
+        metered: something waits that will run by itself, when a bucket has filled.
     """
 
     standing: TurnReply
@@ -188,6 +189,7 @@ class TurnReport:
     cancels: tuple[tuple[str, str], ...]
     wait_s: float | None
     held_back: bool = False
+    metered: bool = False
 
 
 _GRANT_WIDTH = 13
@@ -264,6 +266,7 @@ async def take_turn(  # noqa: PLR0913 - a turn is told whole
         cancels=tuple(zip(cancels[::2], cancels[1::2], strict=True)),
         wait_s=integer(wait) / 1000 if integer(wait) else None,
         held_back=bool(integer(held_back)),
+        metered=text(held_back) == "2",
     )
 
 

@@ -40,6 +40,8 @@ class GateKind(StrEnum):
     """What it costs has to come in again."""
     STRIKE = "strike"
     """Somebody has to lift the strike on one of its arguments."""
+    PAUSE = "pause"
+    """Somebody has to resume its queue or its tool; it was woken for another key meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,13 +109,14 @@ async def read_gates(store: Store, most: int = 100) -> list[Gate]:
         ServerError: the store could not be asked.
     """
     keys, read = store.keys, store.calls.read
-    timed, full, struck = await asyncio.gather(
+    timed, full, struck, paused = await asyncio.gather(
         read("ZRANGE", keys.gates(), 0, most - 1),
         read("ZRANGE", keys.full(), 0, most - 1),
         read("HKEYS", keys.strikes()),
+        read("HKEYS", keys.paused()),
     )
     names = {text(name) for reply in (timed, full) for name in items(reply)}
-    names |= {f"s:{text(name)}" for name in items(struck)[:most]}
+    names |= {f"s:{text(name)}" for name in items(struck)[:most]} | {f"p:{text(name)}" for name in items(paused)[:most]}
     ordered = sorted(names)
     counts = await asyncio.gather(*[read("ZCARD", keys.gate(name)) for name in ordered])
     running = await asyncio.gather(*[read("SCARD", keys.running(name[2:])) for name in ordered])

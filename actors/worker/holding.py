@@ -129,7 +129,7 @@ class Holding:
         if word is MarkReply.MARKED and self._may_start(attempt):
             attempt.boundary = Boundary.MAYBE_CROSSED
             self._start(attempt)
-        elif word in {MarkReply.MARKED, None}:
+        elif word in {MarkReply.MARKED, MarkReply.STOPPED, None}:
             # Written or not: this holder has sent nothing and will not, and it alone can know that.
             self.end(attempt, given_back(attempt.grant))
         else:
@@ -236,5 +236,6 @@ def window_over(attempt: Attempt) -> bool:
     if attempt.grant.effect_class is not EffectClass.KEYED_MUTATE or window_s is None or not age_s:
         return False
     # Below 0 the server's clock was set back: nobody can say how old the key is.
-    longest_s = attempt.terms.timeout_s or attempt.binding.timeout_s
+    # Until then its body may begin, and so long it may take.
+    longest_s = attempt.session.remaining_trust_s() + (attempt.terms.timeout_s or attempt.binding.timeout_s)
     return age_s < 0 or age_s + longest_s >= window_s

@@ -177,7 +177,7 @@ class Hosted:
             ok = word is MarkReply.MARKED and attempt.phase is Phase.RUNNING and attempt.session.trusted()
             if not ok:
                 attempt.boundary = before
-                attempt.mark_missed = word is None
+                attempt.mark_missed = word in {MarkReply.STOPPED, None}
             why = "" if ok else str(word or "not trusted")
             self.process.mark_reply(mark, ok=ok, why=why, begin_by_s=attempt.session.trusted_until_s)
 

@@ -35,7 +35,7 @@ def settlement_of(attempt: Attempt, done: Done, rng: random.Random) -> Settlemen
     if done.outcome is Outcome.REFUSED:
         # Not a fault of the call: this worker cannot run it, as in the middle of a deploy. Another one may (Q7).
         return replace(given_back(attempt.grant), error=error, delay_s=_ELSEWHERE_S * rng.uniform(0.5, 1.5))
-    if done.outcome is Outcome.NOT_EXECUTED and done.again is Again.SNOOZE:
+    if _snoozes(done) and boundary is not Boundary.CROSSED:
         # Proved that nothing was done, and not charged: it is not its time yet.
         return replace(given_back(attempt.grant), delay_s=done.after_s)
     verb = _verb(attempt, done, boundary)
@@ -98,7 +98,7 @@ def _fault(attempt: Attempt, done: Done) -> tuple[str, str]:
             return done.error_class.rpartition(".")[2] or done.outcome, done.detail
 
 
-def _verb(attempt: Attempt, done: Done, boundary: Boundary) -> Settle:  # noqa: PLR0911 - one rule an end
+def _verb(attempt: Attempt, done: Done, boundary: Boundary) -> Settle:  # noqa: C901, PLR0911 - one rule an end
     # The row may have been granted under another declaration than its host's: the stricter one holds.
     repeatable = attempt.grant.effect_class in REPEATABLE and attempt.binding.repeatable
     unsent = boundary is Boundary.NOT_CROSSED
@@ -108,6 +108,9 @@ def _verb(attempt: Attempt, done: Done, boundary: Boundary) -> Settle:  # noqa: 
             return Settle.RELEASED
         case Outcome.COMPLETED:
             return Settle.COMPLETED
+        case Outcome.NOT_EXECUTED if _snoozes(done):
+            # It says that it has done nothing, and its call has returned: its class decides, as after any other error.
+            return Settle.RETRY if repeatable else Settle.UNKNOWN
         case Outcome.NOT_EXECUTED:
             return Settle.NOT_DONE if done.again is Again.LATER else Settle.FAILED
         case Outcome.FAILED if repeatable and not final:
@@ -125,9 +128,13 @@ def _verb(attempt: Attempt, done: Done, boundary: Boundary) -> Settle:  # noqa: 
             return Settle.RELEASED if repeatable or unsent else Settle.UNKNOWN
 
 
+def _snoozes(done: Done) -> bool:
+    return done.outcome is Outcome.NOT_EXECUTED and done.again is Again.SNOOZE
+
+
 def _delay_s(attempt: Attempt, done: Done, rng: random.Random) -> float:
     """Full jitter under an exponential ceiling; a time that the tool named is kept, and spread upwards only."""
-    if done.again is Again.LATER:
+    if done.again in {Again.LATER, Again.SNOOZE}:
         return done.after_s * rng.uniform(1.0, 1.1)
     ceiling = min(_RETRY_CAP_S, attempt.binding.retry_delay_s * 2.0 ** min(attempt.grant.attempt, 30))
     return rng.uniform(0.0, ceiling)

@@ -34,6 +34,11 @@ class Slots:
         """How many hosts run, of both kinds."""
         return len(self._free)
 
+    def all_there(self, shared: int, solo: int) -> bool:
+        """Whether every host runs that is to run: the solo ones, where a tool wants them."""
+        wanted = solo if any(_known(facts).alone for facts in self._tools.values()) else 0
+        return len(self._free) - len(self._solo) >= shared and len(self._solo) >= wanted
+
     @property
     def busy(self) -> int:
         """How many of them are busy."""

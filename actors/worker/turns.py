@@ -212,7 +212,7 @@ class Turns(Actor[TurnsMessage]):
         current = session is self._session
         slots, solo = (self._room(solo=False), self._room(solo=True)) if current else (0, 0)
         queues = self._queues.items(slots + solo, self._held.queues) if slots + solo else []
-        if slots + solo:
+        if queues:
             self._rung = False
         self._cancels_rung = False
         self._look_at_s = self._clock.now_s() + self._settings.poll_s * self._rng.uniform(0.75, 1.25)
@@ -296,7 +296,9 @@ class Turns(Actor[TurnsMessage]):
         nothing = report.standing is TurnReply.OK and not report.grants
         idle = not (len(self._held) or self._held.ended or self._in_flight)
         later = report.wait_s is None or report.wait_s > _MOMENT_S
-        if self._when_done is not None and nothing and idle and later:
+        # A bucket fills by itself, and a host that is still to come, or back, may run what waits.
+        settled = later and not report.metered and self._slots.all_there(self._settings.hosts, self._settings.solo)
+        if self._when_done is not None and nothing and idle and settled:
             self._when_done.done.set()
 
     async def _hear_bell(self) -> None:

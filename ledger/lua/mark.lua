@@ -1,7 +1,7 @@
 -- Record the decision and the point of no return of attempts, before their first byte leaves.
 -- ARGV  session epoch:digits
 -- EACH  item: id fence:digits boundary ref
--- REPLY ok lost epoch marked stale missing corrupt
+-- REPLY ok lost epoch marked stopped stale missing corrupt
 -- WRITES row meta states counters events
 -- INCLUDE prelude keys line record
 local barred = barred_word(session, epoch)
@@ -27,7 +27,9 @@ for id, fence, boundary, ref in each(item) do
     local mine = r.fence == fence and r.session == session and (r.state == 'claimed' or r.state == 'attempting')
       and RANK[boundary] ~= nil
     word = mine and 'marked' or 'stale'
-    if mine then mark(r, boundary, ref) else count('fences_refused') end
+    -- A cancel, or a deadline, that comes before the point of no return comes in time.
+    if mine and RANK[boundary] > RANK[r.boundary] and stop_word(r) then word = 'stopped' end
+    if word == 'marked' then mark(r, boundary, ref) elseif not mine then count('fences_refused') end
   end
   reply[#reply + 1] = word
 end

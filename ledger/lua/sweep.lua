@@ -44,8 +44,8 @@ local function look_at_full(gate)
   for _, limit in ipairs(r and limits_of(r) or {}) do
     if limit.gate == gate and has_room(limit) then room = limit.at_most - redis.call('SCARD', running_key(limit.key)) end
   end
-  -- As many as there are places: a place that was lost at some time is not lost for ever.
-  if room > 0 then wake(gate, math.min(WAKE, room)) end
+  -- More than there are places: who was woken before may stand in a line that nobody serves.
+  if room > 0 then wake(gate, WAKE) end
   if redis.call('EXISTS', gate_key(gate)) == 1 then
     redis.call('ZADD', full_key(), digits(now_ms + FULL_AGAIN_MS), gate)
   end

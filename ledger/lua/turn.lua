@@ -11,7 +11,12 @@
 local last = redis.call('HMGET', session_key(session), 'op' .. lane, 'got' .. lane, 'said' .. lane)
 local again = last[1] == op
 
-local wait = 0
+local wait, metered = 0, false
+
+-- What keeps something that waits: 0 nothing, 1 an order or a key, 2 a bucket that fills by itself.
+local function held_back_word()
+  return metered and 2 or held_back and 1 or 0
+end
 
 -- ── check: nothing is written up to here ──
 local verdicts, moving, leaving = {}, {}, {}
@@ -37,7 +42,7 @@ end
 if again then
   for said in string.gmatch(last[3] or '', '%a+') do verdicts[#verdicts + 1] = said end
   local waited, kept = string.match(last[3] or '', '(%d+) (%d)$')
-  wait, held_back = tonumber(waited or '0'), kept == '1'
+  wait, held_back, metered = tonumber(waited or '0'), kept ~= '0', kept == '2'
 else
   judge_all()
 end
@@ -70,7 +75,7 @@ local granted = {}
 local function grant(r, fence)
   local decided = r.mode ~= 'automatic'
   -- A verdict, a person or a key that let it run again is told with the claim that uses the permission up.
-  local allowed = r.attempts > 0 and redis.call('HGET', row_key(r.id), 'auth')
+  local allowed = r.fence ~= '0' and redis.call('HGET', row_key(r.id), 'auth')
   if allowed == '' then allowed = nil end
   r.fence = fence
   r.attempts = r.attempts + 1
@@ -131,6 +136,8 @@ local function accept(id, order, tool)
     return false
   end
   local limits, place = limits_of(r), place_of(r.line, order)
+  -- A limit costs about half a look.
+  looks = looks - math.floor(#limits / 2)
   local gate, look_ms = gate_of(r, limits, place)
   if gate then
     put_aside(r, place, gate, look_ms, limits)
@@ -146,6 +153,7 @@ local function accept(id, order, tool)
   end
   -- Held from here on, also for the limits of those that are looked at after it.
   occupy(r)
+  keyed = keyed or #limits > 0
   taken[#taken + 1] = r
   return true
 end
@@ -193,13 +201,15 @@ end
 local function wait_ms(room)
   if room['0'] + room['1'] == 0 then return 0 end
   if aside > 0 or looks <= 0 then return 1 end
+  if sampled then return 50 end
   local soonest = math.min(due_at(delayed_key()), due_at(gates_key()))
   return soonest < math.huge and math.max(1, soonest - now_ms) or 0
 end
 
 local function claim()
   wait = wait_ms(take())
-  held_back = held_back or aside > 0
+  metered = due_at(gates_key()) < math.huge
+  held_back = held_back or aside > 0 or metered
   if #taken == 0 then return end
   local fence = redis.call('HINCRBY', meta_key(), 'fence', #taken) - #taken
   local holding, bodies, got = {}, {}, {}
@@ -212,7 +222,7 @@ local function claim()
   end
   redis.call('HSET', held_key(session), unpack(holding))
   redis.call('HSET', session_key(session), 'op' .. lane, op, 'got' .. lane, table.concat(got, '\n'),
-    'said' .. lane, table.concat(verdicts, ' ') .. ' ' .. digits(wait) .. ' ' .. (held_back and '1' or '0'))
+    'said' .. lane, table.concat(verdicts, ' ') .. ' ' .. digits(wait) .. ' ' .. digits(held_back_word()))
   count('claimed', #taken)
   bodies = redis.call('MGET', unpack(bodies))
   for at, r in ipairs(taken) do tell(r, bodies[at]) end
@@ -227,7 +237,7 @@ flush()
 
 -- What the holder is asked to cancel is told with every turn until it has ended.
 local asked = redis.call('HGETALL', asked_key(session))
-local reply = {word, digits(now_ms), digits(wait), held_back and 1 or 0, #verdicts, #asked / 2}
+local reply = {word, digits(now_ms), digits(wait), held_back_word(), #verdicts, #asked / 2}
 for _, part in ipairs({verdicts, asked, granted}) do
   for _, value in ipairs(part) do reply[#reply + 1] = value end
 end

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import cast
-
 import pytest
 
 from mycelium.actors.worker.attempt import Attempt
@@ -16,12 +14,22 @@ from mycelium.ledger.turn import Grant
 KEYED, ONCE = EffectClass.KEYED_MUTATE, EffectClass.NON_IDEMPOTENT_MUTATE
 
 
+class Trusted(Session):
+    """A session that is trusted for five more seconds."""
+
+    def __init__(self) -> None:
+        """Without a store."""
+
+    def remaining_trust_s(self) -> float:
+        return 5.0
+
+
 @pytest.mark.parametrize(
     "effect_class, age_ms, over",
     [
         (KEYED, 0, False),  # never sent
-        (KEYED, 49_999, False),
-        (KEYED, 50_000, True),  # the timeout may carry it past the window
+        (KEYED, 44_999, False),
+        (KEYED, 45_000, True),  # its trust and its timeout may carry it past the window
         (KEYED, -1, True),  # the server's clock was set back: nobody can say how old the key is
         (KEYED, -7_200_000, True),
         (ONCE, -1, False),
@@ -34,4 +42,4 @@ def test_only_a_key_of_known_age_inside_its_window_is_sent_again(
     grant = Grant("r", "7", 2, "t", "default", effect_class, BoundaryMode.AUTOMATIC, "e", age_ms, None, "", "", b"{}")
     keyed = {"key_param": "key", "key_window_s": 60.0} if effect_class is KEYED else {}
     binding = Binding(effect_class=effect_class, timeout_s=10.0, **keyed)  # type: ignore[arg-type]
-    assert window_over(Attempt(grant, binding, cast("Session", None))) is over
+    assert window_over(Attempt(grant, binding, Trusted())) is over

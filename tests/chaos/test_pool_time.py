@@ -47,7 +47,7 @@ async def test_19_22_31_length_and_delay_are_free_and_a_death_is_noticed_at_once
     Reads among them, which whoever took them for lost would start again.
     """
     doomed = await start(stage, session=SESSION)
-    held = await submit(stage, tools.watch, "held", seconds=2.5 * NOTICED_TTL_S)
+    held = await submit(stage, tools.watch, "held", seconds=3 * NOTICED_TTL_S)
     await until(lambda: told(stage.book, "begin").get(held))
     doomed.kill(signal.SIGUSR1)
     await until(lambda: "quiet" in doomed.log)

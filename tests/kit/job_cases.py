@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kit.asking import cancel
 from kit.claims import claimed, intent
 from kit.ledger import CR, KINDS, MC, TTL_MS, Ledger, ended
 from kit.script_cases import AUTO, IDEM, OWN, READ, case
@@ -200,6 +201,13 @@ def _mark__older_fence(ledger: Ledger) -> Command:
 @case("ledger", "ok stale", refusal=True)
 def _mark__no_boundary(ledger: Ledger) -> Command:
     return ledger.marking(MarkItem("r1", ledger.granted(AUTO), "across", ""))
+
+
+@case("ledger", "ok stopped", refusal=True)
+def _mark__after_a_cancel(ledger: Ledger) -> Command:
+    fence = ledger.granted(AUTO)
+    cancel(ledger, "r1")
+    return ledger.marking(MarkItem("r1", fence, MC, ""))
 
 
 @case("ledger", "ok missing", refusal=True)

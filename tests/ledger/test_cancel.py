@@ -179,7 +179,10 @@ def _work(world: World, attempt: Attempt, moment: Callable[[str], bool]) -> None
     if moment("claimed"):
         world.settle(attempt, "released")
         return
-    world.mark(attempt)
+    if world.mark(attempt) == "stopped":
+        # The cancel came before the point of no return.
+        world.settle(attempt, "released")
+        return
     if moment("marked"):
         # A host may be ended right before, or right after, the request has left.
         if int(attempt.id[1:]) % 2:

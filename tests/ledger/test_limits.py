@@ -206,7 +206,7 @@ def test_a_worker_is_told_when_there_is_something_to_spend_again(ledger: Ledger)
     ledger.submit(READ, *[f"r{at}" for at in range(5)], limits=(CHEAP,))
     assert len(ids(ledger)) == 4
     reply = ledger.run(ledger.turning(1))
-    assert (int(reply[2]), reply[3]) == (UNIT_MS, 0)
+    assert (int(reply[2]), reply[3]) == (UNIT_MS, 2)
 
 
 def test_a_dear_job_saves_up_and_cheap_ones_wait_for_it(ledger: Ledger) -> None:

@@ -233,7 +233,7 @@ DESIGNS: dict[str, Design] = {
         "E4",
     ),
     "M4 the mark is not durable": (
-        script("mark", "if mine then mark(r, boundary, ref)", "if mine then"),
+        script("mark", "if word == 'marked' then mark(r, boundary, ref)", "if mine then"),
         sent_and_lost,
         "E1",
     ),

@@ -240,7 +240,7 @@ DESIGNS: dict[str, Design] = {
         "Q2 the lowest",
     ),
     "nobody is woken": (
-        script("turn", "for _, gate in ipairs(waking) do wake(gate, 1) end", ""),
+        script("turn", "for _, gate in ipairs(gates) do wake(gate, places[gate]) end", ""),
         all_of_one_key,
         "Q2 r2",
     ),
@@ -265,7 +265,7 @@ DESIGNS: dict[str, Design] = {
         "Q2 a wake-up",
     ),
     "who was woken stands last in the round": (
-        script("turn", "late < #entering[line] and -1 or 1", "1"),
+        script("turn", "if first and late < #entering[line] then", "if false then"),
         woken_behind_what_is_fresh,
         "Q2 who waits",
     ),
@@ -332,7 +332,7 @@ DESIGNS: dict[str, Design] = {
         "Q1 s1",
     ),
     "a pause is not kept": (
-        script("turn", "if rows and paused['tool:' .. tool.name] then", "if false then"),
+        script("turn", "if rows and pause_of(queue .. ':0:' .. tool.name .. ':') then", "if false then"),
         ordered,
         "Q2 r1",
     ),

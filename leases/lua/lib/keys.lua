@@ -11,6 +11,7 @@ local function tree_key(id) return tag .. ':tree:' .. id end
 local function held_key(id) return tag .. ':held:' .. id end
 local function line_key(line) return tag .. ':line:' .. line end
 local function rota_key(shelf) return tag .. ':rota:' .. shelf end
+local function rested_key(shelf) return tag .. ':rested:' .. shelf end
 local function waiting_key(queue) return tag .. ':waiting:' .. queue end
 local function aging_key(queue) return tag .. ':aging:' .. queue end
 local function queues_key() return tag .. ':queues' end

@@ -5,7 +5,9 @@
 
 -- A missing limit of a row is none; more than this is looked at by the next turn.
 local WAKE = 100
-local FULL_AGAIN_MS = 30000
+local FULL_AGAIN_MS = 10000
+-- For so long a tenant's last turn is remembered where its rows wait under keys.
+local REST_MS = 3600000
 -- Under a gate a level counts as so many submissions: one of a higher level comes before those that were submitted so much earlier.
 local AHEAD = 100000
 
@@ -52,11 +54,16 @@ local function flush_line(line)
   end
   local rota = rota_key(queue .. ':' .. level .. ':' .. tool)
   if redis.call('ZSCORE', rota, tenant) then return end
-  -- At the end of the round that is being served: who comes and goes never gets two turns where the others get one.
-  -- Who was passed over for want of room, and woken for it, is next.
-  local first = redis.call('ZRANGE', rota, 0, 0, 'WITHSCORES')
-  local after = late < #entering[line] and -1 or 1
-  redis.call('ZADD', rota, first[2] and digits(tonumber(first[2]) + after) or 0, tenant)
+  -- At the end of the round that is being served: who comes and goes never gets two turns where the others get one. Who was
+  -- woken for a key is next, if it has not had its turn in this round.
+  local first = tonumber(redis.call('ZRANGE', rota, 0, 0, 'WITHSCORES')[2])
+  local pass = first and first + 1 or 0
+  if first and late < #entering[line] then
+    local rested = queue .. ':' .. level .. ':' .. tool
+    pass = math.max(first - 1, tonumber(redis.call('ZSCORE', rested_key(rested), tenant) or first - 1))
+    redis.call('ZREM', rested_key(rested), tenant)
+  end
+  redis.call('ZADD', rota, digits(pass), tenant)
 end
 
 local function flush_lines()
@@ -139,20 +146,47 @@ local function unspend(key, ms, spent_ms)
   if redis.call('ZSCORE', gates_key(), 'r:' .. key) then redis.call('ZADD', gates_key(), digits(now_ms), 'r:' .. key) end
 end
 
--- The first rows that were put under a gate go back to their places in their lines.
+local pauses
+
+-- The order that keeps the rows of a line from being taken, if one stands.
+local function pause_of(line)
+  if not pauses then
+    pauses = {}
+    for _, order in ipairs(redis.call('HKEYS', paused_key())) do pauses[order] = true end
+  end
+  local queue, _, tool = parts_of(line)
+  return pauses['queue:' .. queue] and 'queue:' .. queue or pauses['tool:' .. tool] and 'tool:' .. tool
+end
+
+-- Takes one row from under a gate. It goes back to its place in its line; or, if it could not be taken there, under the pause that
+-- keeps it: a place that it was woken for is another's. Answers whether it is in its line.
+local function come_back(gate, id, place)
+  redis.call('ZREM', gate_key(gate), id)
+  local known = redis.pcall('HMGET', row_key(id), 'state', 'tool', 'line', 'gate')
+  if known[4] ~= gate then return false end
+  local line = known[3] or 'default:2:' .. tostring(known[2]) .. ':'
+  local back = known[1] == 'ready' and parts_of(line)
+  local paused = back and pause_of(line)
+  if paused then
+    redis.call('HSET', row_key(id), 'gate', 'p:' .. paused)
+    redis.call('ZADD', gate_key('p:' .. paused), place, id)
+    return false
+  end
+  redis.call('HDEL', row_key(id), 'gate')
+  if back then stand({id = id, line = line}, digits(tonumber(place) - place_of(line, 0))) end
+  return back
+end
+
+-- The first rows that were put under a gate come back, as many as can be taken.
 local function wake(gate, most)
-  local first = redis.call('ZRANGE', gate_key(gate), 0, most - 1, 'WITHSCORES')
-  for at = 1, #first, 2 do
-    local id, place = first[at], first[at + 1]
-    redis.call('ZREM', gate_key(gate), id)
-    local known = redis.pcall('HMGET', row_key(id), 'state', 'tool', 'line', 'gate')
-    if known[4] == gate then
-      redis.call('HDEL', row_key(id), 'gate')
-      local line = known[3] or 'default:2:' .. tostring(known[2]) .. ':'
-      if known[1] == 'ready' and parts_of(line) then
-        stand({id = id, line = line}, digits(tonumber(place) - place_of(line, 0)))
-      end
+  local woken, looked = 0, 0
+  while woken < most and looked < WAKE do
+    local first = redis.call('ZRANGE', gate_key(gate), 0, math.min(most - woken, WAKE - looked) - 1, 'WITHSCORES')
+    if #first == 0 then return end
+    for at = 1, #first, 2 do
+      if come_back(gate, first[at], first[at + 1]) then woken = woken + 1 end
     end
+    looked = looked + #first / 2
   end
 end
 
@@ -185,6 +219,11 @@ end
 
 -- One of those that wait takes each place that was left.
 local function flush_wakes()
-  for _, gate in ipairs(waking) do wake(gate, 1) end
+  local places, gates = {}, {}
+  for _, gate in ipairs(waking) do
+    if not places[gate] then gates[#gates + 1] = gate end
+    places[gate] = (places[gate] or 0) + 1
+  end
+  for _, gate in ipairs(gates) do wake(gate, places[gate]) end
   waking = {}
 end

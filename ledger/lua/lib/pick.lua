@@ -8,12 +8,16 @@ local LEVELS = 5
 -- Lua unpacks a few thousand values at most, and a turn should be short.
 local MOST = 1000
 
-local paused, struck, held_back = {}, false, false
+-- With more waiting shelves than this, and more tools, a claim looks at some of its tools: the caller's order changes.
+local SHELVES, SAMPLE = 500, 100
+
+local struck, held_back, sampled = false, false, false
 local looks = 0
+local shelves = {}
+-- Whether something with limits was taken of the line that is being looked at.
+local keyed = false
 
 local function learn_orders()
-  local orders = redis.call('HKEYS', paused_key())
-  for _, order in ipairs(orders) do paused[order] = true end
   struck = redis.call('EXISTS', strikes_key()) == 1
 end
 
@@ -105,7 +109,7 @@ local function open_rate(gate, most)
   return now_ms, most
 end
 
--- Looks at the gates that time opens: buckets that have filled, strikes that were lifted.
+-- Looks at the gates that time opens: buckets that have filled, strikes and pauses that were lifted.
 local function open_gates(most)
   local left = math.min(WAKE, most)
   for _, gate in ipairs(redis.call('ZRANGEBYSCORE', gates_key(), '-inf', now_ms, 'LIMIT', 0, 16)) do
@@ -114,7 +118,7 @@ local function open_gates(most)
     local again_ms, woken = nil, 0
     if string.sub(gate, 1, 2) == 'r:' then
       again_ms, woken = open_rate(gate, left)
-    elseif redis.call('HEXISTS', strikes_key(), string.sub(gate, 3)) == 0 then
+    elseif redis.call('HEXISTS', string.sub(gate, 1, 2) == 'p:' and paused_key() or strikes_key(), string.sub(gate, 3)) == 0 then
       wake(gate, left)
       again_ms, woken = now_ms, left
     end
@@ -126,6 +130,12 @@ local function open_gates(most)
 end
 
 -- ── lines ──
+
+-- A tenant whose other rows wait under keys has had its turn: who is woken for it comes no sooner than in the next round.
+local function rest(shelf, tenant, pass)
+  redis.call('ZADD', rested_key(shelf), digits(pass), tenant)
+  redis.call('PEXPIRE', rested_key(shelf), REST_MS)
+end
 
 -- Takes up to `most` rows of one queue, level and tool; `accept` says whether a row was taken. So many looks are kept for others.
 local function take_shelf(queue, level, tool, most, accept, kept)
@@ -146,6 +156,7 @@ local function take_shelf(queue, level, tool, most, accept, kept)
       local tenant, pass = round[at], round[at + 1]
       local line = line_key(queue .. ':' .. shelf .. ':' .. tenant)
       local popped = redis.call('ZPOPMIN', line, math.min(each_gets, looks - kept))
+      keyed = false
       looks = looks - math.max(1, #popped / 2)
       gone = gone + #popped / 2
       for place = 1, #popped, 2 do
@@ -153,6 +164,7 @@ local function take_shelf(queue, level, tool, most, accept, kept)
       end
       if redis.call('EXISTS', line) == 0 then
         redis.call('ZREM', rota, tenant)
+        if keyed then rest(queue .. ':' .. shelf, tenant, tonumber(pass) + 1) end
       elseif not alone then
         redis.call('ZADD', rota, digits(tonumber(pass) + 1), tenant)
       end
@@ -163,28 +175,33 @@ local function take_shelf(queue, level, tool, most, accept, kept)
   return got
 end
 
--- The tools that have rows waiting in a queue, by level: {level = {n = rows, tools = {{rows, of = tool}}}}.
-local function shelves_of(queue, tools, room)
+-- How many rows wait in a queue by priority and tool, of these tools or of more.
+local function counts_of(queue, tools)
   local counts = {}
-  if redis.call('HLEN', waiting_key(queue)) <= LEVELS * #tools then
+  if redis.call('HLEN', waiting_key(queue)) <= SHELVES then
     local all = redis.call('HGETALL', waiting_key(queue))
     for at = 1, #all, 2 do counts[all[at]] = tonumber(all[at + 1]) end
-  else
-    for level = 0, LEVELS - 1 do
-      for at = 1, #tools, 500 do
-        local fields = {}
-        for one = at, math.min(at + 499, #tools) do fields[#fields + 1] = level .. ':' .. tools[one].name end
-        for one, count in ipairs(redis.call('HMGET', waiting_key(queue), unpack(fields))) do
-          if count then counts[fields[one]] = tonumber(count) end
-        end
-      end
-    end
+    return counts
   end
-  local levels = {}
+  sampled = sampled or #tools > SAMPLE
+  local fields = {}
+  for level = 0, LEVELS - 1 do
+    for at = 1, math.min(#tools, SAMPLE) do fields[#fields + 1] = level .. ':' .. tools[at].name end
+  end
+  for at, rows in ipairs(redis.call('HMGET', waiting_key(queue), unpack(fields))) do
+    if rows then counts[fields[at]] = tonumber(rows) end
+  end
+  return counts
+end
+
+-- The tools that have rows waiting in a queue, by level: {level = {n = rows, tools = {{rows, of = tool}}}}; asked once a claim.
+local function shelves_of(queue, tools, room)
+  if shelves[queue] then return shelves[queue] end
+  local counts, levels = counts_of(queue, tools), {}
   for level = 0, LEVELS - 1 do
     for _, tool in ipairs(tools) do
       local rows = counts[level .. ':' .. tool.name]
-      if rows and paused['tool:' .. tool.name] then
+      if rows and pause_of(queue .. ':0:' .. tool.name .. ':') then
         held_back = true
       elseif rows and room[tool.solo] > 0 then
         levels[level] = levels[level] or {n = 0, tools = {}}
@@ -193,6 +210,7 @@ local function shelves_of(queue, tools, room)
       end
     end
   end
+  shelves[queue] = levels
   return levels
 end
 
@@ -237,11 +255,7 @@ end
 
 -- Takes up to `most` rows of one queue; `room` is what may still start, of those that share a host and of those that do not.
 local function take_queue(queue, tools, room, most, accept)
-  if paused['queue:' .. queue] then
-    held_back = held_back or redis.call('EXISTS', waiting_key(queue)) == 1
-    return 0
-  end
-  if redis.call('EXISTS', waiting_key(queue)) == 0 then return 0 end
+  if not shelves[queue] and redis.call('EXISTS', waiting_key(queue)) == 0 then return 0 end
   local levels = shelves_of(queue, tools, room)
   local shares = shares_of(queue, levels, math.min(most, room['0'] + room['1']))
   local got, left_over, kept = 0, 0, 0
@@ -261,6 +275,7 @@ local function take_queue(queue, tools, room, most, accept)
       if wanted > 0 and looks > kept then
         local here = take_shelf(queue, level, tool.of, wanted, accept, kept)
         room[kind] = room[kind] - here
+        tool.rows, shelf.n = math.max(0, tool.rows - here), math.max(0, shelf.n - here)
         got = got + here
         left_over = left_over - here
       end

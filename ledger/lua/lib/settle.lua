@@ -65,6 +65,11 @@ local function release(r, changes, delay_ms, body)
     if not repeats(r) then return make_unknown(r, 'release-unsafe', changes, body) end
     changes.doubt = '1'
   end
+  if sent_by(r, changes) or delay_ms > 0 then
+    -- It did start, in time: what it asks for now is another try.
+    redis.call('HDEL', row_key(r.id), 'start_by')
+    r.start_by = nil
+  end
   r.attempts = r.attempts - 1
   changes.attempts = digits(r.attempts)
   count('released')
@@ -91,6 +96,11 @@ local function settle(r, verb, error, delay_ms, over, boundary, ref, body)
   if r.state == 'unknown' then redis.call('ZREM', unknown_key(r.tool), r.id) end
   -- `over` is the holder's word that nothing of the attempt can still send; what was cut short may leave a thread behind.
   local changes = {boundary = boundary, ended = over}
+  if boundary == 'not_crossed' and r.first and r.doubt ~= '1' then
+    -- Nothing was ever sent under its key: the key's window begins with the first dispatch that is one.
+    redis.call('HDEL', row_key(r.id), 'first')
+    r.first = nil
+  end
   if ref ~= '' then changes.ref = ref end
   if error ~= '' then changes.error = error end
   if verb == 'completed' then
