@@ -85,6 +85,11 @@ def close_session(session: str) -> None:
     """End a session that holds nothing."""
 
 
+LEAST_S = 0.01
+"""Below it, no server answers in time."""
+MOST_S = 7 * 86400.0
+
+
 @dataclass(frozen=True, slots=True)
 class SessionSettings:
     """The times of a session, in seconds: three whole tries to renew fit into a TTL (T3).
@@ -111,8 +116,9 @@ class SessionSettings:
     def __post_init__(self) -> None:
         """Refuse contradictions."""
         for name in ("ttl_s", "renew_every_s", "call_timeout_s", "margin_s"):
-            if not getattr(self, name) > 0:
-                raise SettingsError(f"{name} is {getattr(self, name)}.", next_step=f"Give {name} a positive value.")
+            if not LEAST_S <= getattr(self, name) <= MOST_S:
+                what = f"{name} is {getattr(self, name)}."
+                raise SettingsError(what, next_step=f"Give {name} {LEAST_S:g} to {MOST_S:g} seconds.")
         if not self.grace_s >= 0:
             raise SettingsError(f"grace_s is {self.grace_s}.", next_step="Give grace_s 0 or more seconds.")
         least = 3 * self.renew_every_s + self.call_timeout_s + self.margin_s

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import os
+import secrets
 from collections.abc import Generator
 
 import pytest
@@ -22,6 +24,11 @@ __all__ = [
     "start_server",
     "url",
 ]
+
+
+def pytest_configure() -> None:
+    """Draw the seed once for all processes that run tests: they must collect the same ones."""
+    os.environ.setdefault("CANON_SEED", str(secrets.randbelow(1 << 32)))
 
 
 @pytest.hookimpl(wrapper=True)

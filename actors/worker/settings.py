@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ...leases.errors import SettingsError
@@ -22,6 +24,16 @@ _ABOVE_0 = (
     "reconcile_timeout_s",
     "recycle_jobs",
 )
+_LONGEST_S = 7 * 86400.0
+_MOST: Mapping[str, float] = {
+    "hosts": 256,
+    "solo": 256,
+    "slots": 10_000,
+    "poll_s": 60.0,
+    "max_result_bytes": math.inf,
+    "recycle_jobs": math.inf,
+}
+"""What is above it is a slip: no machine has so many processes, and without a bell the poll makes progress (Q5)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,12 +99,14 @@ class WorkerSettings:
         """Refuse what cannot work."""
         for name in _ABOVE_0:
             value = getattr(self, name)
-            if value is not None and not value > 0:
-                raise SettingsError(f"{name} is {value}.", next_step=f"Give {name} a positive value.")
+            if value is not None and not 0 < value <= _MOST.get(name, _LONGEST_S):
+                most = _MOST.get(name, _LONGEST_S)
+                raise SettingsError(f"{name} is {value}.", next_step=f"Give {name} a value above 0, at most {most:g}.")
         for name in ("grace_s", "solo"):
             value = getattr(self, name)
-            if not value >= 0:
-                raise SettingsError(f"{name} is {value:g}.", next_step=f"Give {name} 0 or more.")
+            if not 0 <= value <= _MOST.get(name, _LONGEST_S):
+                most = _MOST.get(name, _LONGEST_S)
+                raise SettingsError(f"{name} is {value:g}.", next_step=f"Give {name} 0 to {most:g}.")
         if self.max_result_bytes > MAX_RESULT_BYTES:
             what = f"max_result_bytes is {self.max_result_bytes:,}."
             raise SettingsError(what, next_step=f"Give max_result_bytes at most {MAX_RESULT_BYTES:,}.")

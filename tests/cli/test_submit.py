@@ -121,15 +121,15 @@ def test_bad_calls_end_with_code_2(env: dict[str, str]) -> None:
 
 def test_how_a_job_waits_and_runs_is_said_with_options(env: dict[str, str]) -> None:
     call = ["submit", "charge", '{"order": "A"}', "--request-id", "x", "--queue", "mail", "--priority", "low"]
-    call += ["--tenant", "acme", "--at", "2126-03-01T09:00+01:00", "--start-by", "2126-03-02T00:00Z"]
+    call += ["--tenant", "acme", "--at", "2031-03-01T09:00+01:00", "--start-by", "2031-03-02T00:00Z"]
     call += ["--timeout", "5", "--idle-timeout", "1.5", "--label", "team=ops", "--label", "why=a=b"]
-    done = invoke(env, *call, "--deadline", "2126-03-03T00:00Z", "--json")
+    done = invoke(env, *call, "--deadline", "2031-03-03T00:00Z", "--json")
     assert json.loads(done.stdout)["state"] == "delayed", done.output
     one = json.loads(invoke(env, "transitions", "show", "x", "--json").stdout)["transition"]
     assert (one["queue"], one["priority"], one["tenant"]) == ("mail", "low", "acme")
     assert one["labels"] == {"team": "ops", "why": "a=b"}
     assert one["deadline_ms"] - one["start_by_ms"] == 86_400_000
-    assert "deadline 2126-03-03 00:00:00.000Z" in " ".join(invoke(env, "transitions", "show", "x").stdout.split())
+    assert "deadline 2031-03-03 00:00:00.000Z" in " ".join(invoke(env, "transitions", "show", "x").stdout.split())
     soon = invoke(env, "submit", "charge", '{"order": "B"}', "--request-id", "y", "--deadline", "3600", "--json")
     assert json.loads(soon.stdout)["state"] == "ready"
 
@@ -141,8 +141,8 @@ def test_how_a_job_waits_and_runs_is_said_with_options(env: dict[str, str]) -> N
         ("--queue", "Not One"),
         ("--tenant", "a\x1bb"),
         ("--at", "5"),
-        ("--at", "2126-03-01T09:00"),
-        ("--at", "2126-03-01T09:00Z", "--delay", "5"),
+        ("--at", "2031-03-01T09:00"),
+        ("--at", "2031-03-01T09:00Z", "--delay", "5"),
         ("--deadline", "soon"),
         ("--deadline", "2001-01-01T00:00Z"),
         ("--deadline", "-1"),

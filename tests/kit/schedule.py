@@ -9,7 +9,7 @@ from typing import Any
 import hypothesis.strategies as st
 from hypothesis.stateful import RuleBasedStateMachine
 
-from kit.ledger import KINDS, TTL_MS, Client, Dump, Ledger, settled, steady
+from kit.ledger import KINDS, NC, TTL_MS, Client, Dump, Ledger, settled, steady
 from kit.ledger_world import STEP_MS, WINDOW_MS, Attempt, World
 from mycelium.ledger.facets import facets_of
 from mycelium.ledger.limits import Concurrency, Rate
@@ -119,7 +119,10 @@ class Schedule(RuleBasedStateMachine):
         row, before = self.ledger.row(attempt.id), self.ledger.dump()
         word = self.world.mark(attempt)
         mine = (row["fence"], row["session"]) == (attempt.fence, attempt.session)
-        assert word in ({"marked", "lost"} if mine else {"stale", "lost"})
+        # A cancel, or a deadline, that comes before the point of no return is in time.
+        late = "cancel" in row or int(row.get("deadline", "0") or 0) in range(1, self.ledger.now_ms + 1)
+        first = "stopped" if late and row["boundary"] == NC else "marked"
+        assert word in ({first, "lost"} if mine else {"stale", "lost"})
         if word != "marked":
             assert steady(self.ledger.dump()) == steady(before)
 
