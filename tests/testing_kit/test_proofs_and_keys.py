@@ -1,5 +1,6 @@
-"""What a tool may prove of itself, on a whole worker in memory: no proof speaks of another call, and what was never sent
-ages no provider's key.
+"""What a tool may prove of itself, on a whole worker in memory.
+
+No proof speaks of another call, and what was never sent ages no provider's key.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ async def charge_and_snooze(order: str) -> str:
     raise mycelium.Snooze(1)
 
 
-def keyed(name: str, error: mycelium.NotExecuted) -> AsyncTool[[str, str], str]:
+def keyed(name: str, error: mycelium.NotExecuted) -> AsyncTool[..., str]:
     """A tool whose provider is not ready until long after its key window, and says that nothing was done."""
 
     @mycelium.tool(name=name, effect_class="keyed_mutate", key_param="key", key_window_s=WINDOW_S, timeout_s=5)
