@@ -91,7 +91,10 @@ class Outcome:
         if self.state is State.UNKNOWN:
             if self.asked:
                 return "It is not run again by guess. Wait on: its provider is asked."
-            return "It is not run again by guess, and its tool has no reconciler: look it up at the provider."
+            return (
+                "It is not run again by guess, and its tool has no reconciler: look it up at the provider, and say "
+                f"what you saw with `mycelium transitions release {self.request_id} --verified …`."
+            )
         mend = "" if self.state is State.CANCELLED else "mend the cause, and "
         command = requeue_command(self.request_id)
         return f"No effect exists. If it is wanted after all, {mend}run `{command}`, or submit a new request id."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import json
 import sys
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,6 +16,7 @@ from .options import EPILOG, AsJson, Login, Namespace, Url
 from .output import duration, instant, print_json, print_table, run, say, shown
 
 if TYPE_CHECKING:
+    from ..leases.store import Store
     from ..ledger.backlog import Backlog, Held, Shelf
     from ..ledger.orders import Target
 
@@ -125,6 +127,25 @@ def _setting(given: str) -> tuple[str, object]:
     return parameter, value
 
 
+async def _nobody(store: Store, kind: str, name: str) -> str:
+    """What to add where nobody who lives has to do with it: a slip of the pen looks like an order that holds."""
+    from ..ledger.fleet import read_fleet  # noqa: PLC0415 - help and completion come without it
+
+    fleet = await read_fleet(store)
+    known = {one for worker in fleet.workers for one in (worker.tools if kind == "tool" else worker.queues)}
+    if name in known:
+        return ""
+    near = difflib.get_close_matches(name, known, n=3)
+    hint = f" Do you mean {' or '.join(near)}?" if near else ""
+    return f" No live worker has a {kind} {name!r}; the order stands all the same.{hint}"
+
+
+def _as_text(value: object) -> str:
+    if isinstance(value, str):
+        return ""
+    return f" That is the value {json.dumps(value)}, not the text: write '\"{json.dumps(value)}\"' for that one."
+
+
 # ── orders ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -139,11 +160,12 @@ async def _pause(  # noqa: PLR0913 - (the same)
             word = await orders.resume(store, target, name)
         else:
             word = await orders.pause(store, target, name, by=said[0], reason=said[1])
+        unknown = "" if said is None else await _nobody(store, kind, name)
     if as_json:
         print_json({"order": {"word": word, "target": f"{kind}:{name}"}})
         return
     told = {
-        orders.PauseReply.PAUSED: f"Paused. Jobs of the {kind} {name} stay ready; what runs goes on.",
+        orders.PauseReply.PAUSED: f"Paused. Jobs of the {kind} {name} stay ready; what runs goes on.{unknown}",
         orders.PauseReply.RESUMED: f"Resumed. Jobs of the {kind} {name} are taken again.",
     }
     say(shown(told.get(word, _unchanged(f"The {kind} {name}", "paused", stands=said is not None))))
@@ -166,12 +188,13 @@ async def _strike(  # noqa: PLR0913 - each is an option of the command
             word = await orders.lift(store, tool, parameter, value)
         else:
             word = await orders.strike(store, tool, parameter, value, by=said[0], reason=said[1])
+        unknown = "" if said is None else await _nobody(store, "tool", tool)
     if as_json:
         print_json({"order": {"word": word, "tool": tool, "parameter": parameter, "value": value}})
         return
     struck = f"{tool} with {parameter}={json.dumps(value)}"
     told = {
-        orders.StrikeReply.STRUCK: f"Struck. Jobs of {struck} stay ready; what runs goes on.",
+        orders.StrikeReply.STRUCK: f"Struck. Jobs of {struck} stay ready; what runs goes on.{_as_text(value)}{unknown}",
         orders.StrikeReply.LIFTED: f"Lifted. Jobs of {struck} are taken again.",
     }
     say(shown(told.get(word, _unchanged(struck, "struck", stands=said is not None))))

@@ -85,7 +85,7 @@ def close_session(session: str) -> None:
     """End a session that holds nothing."""
 
 
-LEAST_S = 0.01
+LEAST_S = 0.001
 """Below it, no server answers in time."""
 MOST_S = 7 * 86400.0
 

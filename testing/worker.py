@@ -19,11 +19,13 @@ from ..actors.runtime import ActorSystem
 from ..actors.schedules.declaration import Schedule
 from ..actors.submissions import tools_by_name
 from ..actors.worker.messages import Quiet, TakeAgain, TellWhenDone, Wake
+from ..actors.worker.queues import QueueShare, parse_queues
 from ..actors.worker.settings import WorkerSettings
 from ..actors.worker.tree import tree
 from ..leases.errors import ActorStoppedError, ResultTimeoutError, SettingsError
 from ..leases.session import SessionSettings
 from ..leases.store import Store, StoreSettings, open_store
+from ..ledger.line import DEFAULT_QUEUE
 from ..ledger.replies import items, text
 from ..ledger.sessions import list_sessions
 from ..ledger.sweep import expire
@@ -295,7 +297,8 @@ async def in_memory_worker(
         schedules: when it calls tools by itself.
         server: `embedded`: a real server in memory, for this worker only; `fakeredis`; or the URL of one that is there.
         namespace: the namespace of its keys; None: one that nobody else has.
-        **settings: fields of `WorkerSettings`, as `slots=1`. The session is a day long if none is given.
+        **settings: fields of `WorkerSettings`, as `slots=1`. The session is a day long if none is given, and the queues are
+            those that its tools and schedules declare: `queues` says otherwise, as `-Q` does, `"mail:3@10,default"`.
 
     Raises:
         SettingsError: a setting is out of its range, fakeredis is not installed, or the loop's time cannot be moved.
@@ -304,7 +307,10 @@ async def in_memory_worker(
     """
     known = tools_by_name(tools)
     name = f"in-memory-{uuid.uuid4().hex[:8]}"
-    fields: dict[str, Any] = {**_DEFAULTS, "name": name, **settings}
+    app = App(known, {each.name: each for each in schedules})
+    fields: dict[str, Any] = {**_DEFAULTS, "name": name, "queues": _queues_of(app), **settings}
+    if isinstance(fields["queues"], str):
+        fields["queues"] = parse_queues(fields["queues"])
     chosen = WorkerSettings(**fields)
     loop = asyncio.get_running_loop()
     clock = FakeClock()
@@ -320,12 +326,18 @@ async def in_memory_worker(
         ends.push_async_callback(client.aclose)
         clock.rules(store)
         clock.rules(other)
-        hosts, rng = _Hosts(App(known, {each.name: each for each in schedules})), _Even()
+        hosts, rng = _Hosts(app), _Even()
         system = ActorSystem(tree(store, chosen, clock, rng, make_process=hosts.make), rng=rng)
         await system.start()
         worker = InMemoryWorker(system, store, client, clock=clock, settings=chosen, hosts=hosts)
         ends.push_async_callback(worker.stop)
         yield worker
+
+
+def _queues_of(app: App) -> tuple[QueueShare, ...]:
+    declared = {tool.terms.queue for tool in app.tools.values()}
+    declared |= {each.facts.intent.line.queue for each in app.schedules.values() if each.facts.intent.line is not None}
+    return tuple(QueueShare(name) for name in sorted(declared | {DEFAULT_QUEUE}))
 
 
 @asynccontextmanager

@@ -74,7 +74,7 @@ def schedule(  # noqa: PLR0913 - a declaration says it all in one place
     *,
     cron: str | None = None,
     zone: str = "UTC",
-    every: timedelta | None = None,
+    every: timedelta | float | None = None,
     due_as: str | None = None,
     catch_up: CatchUp | str = CatchUp.LATEST,
     look_back: timedelta = _DEFAULT_LOOK_BACK,
@@ -89,7 +89,7 @@ def schedule(  # noqa: PLR0913 - a declaration says it all in one place
         arguments: the arguments by name, where a tool is given.
         cron: a rule of five fields on the clock of `zone`, as `0 3 * * MON-FRI`.
         zone: a name of the time zone database; with `cron` only.
-        every: an interval of whole seconds, in place of `cron`.
+        every: an interval of whole seconds, or their number, in place of `cron`.
         due_as: the parameter that is given the due time, a `datetime` in UTC or its text.
         catch_up: what becomes of due times that no worker looked at.
         look_back: how old a due time may be that is caught up.
@@ -115,7 +115,7 @@ def schedule(  # noqa: PLR0913 - a declaration says it all in one place
     return Schedule(bound.tool, _filled(facts, bound))
 
 
-def _rule(cron: str | None, zone: str, every: timedelta | None) -> Rule:
+def _rule(cron: str | None, zone: str, every: timedelta | float | None) -> Rule:
     if cron is not None and every is None:
         return cron_rule(cron, zone)
     if cron is None and every is not None and zone == "UTC":

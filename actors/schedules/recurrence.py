@@ -122,12 +122,14 @@ def cron_rule(expression: str, zone: str) -> Cron:
     return rule
 
 
-def every_rule(every: timedelta) -> Every:
+def every_rule(every: timedelta | float) -> Every:
     """Read an interval.
 
     Raises:
         SettingsError: it is not of whole seconds, or not positive.
     """
+    if not isinstance(every, timedelta):
+        every = timedelta(seconds=every)
     if every < _SECOND or every % _SECOND:
         raise SettingsError(f"every={every} is no interval.", next_step="Give it whole seconds, from 1.")
     return Every(every // _SECOND)

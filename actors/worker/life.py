@@ -76,6 +76,15 @@ async def _serve(store: Store, settings: WorkerSettings, orders: Orders) -> Work
     rng = random.Random()  # noqa: S311 - jitter, no secret
     system = ActorSystem(tree(store, settings, BootClock(), rng, orders), rng=rng)
     orders.serve(system)
+    log.info(
+        "worker of %s at %s, namespace %s: queues %s, %d hosts of %d slots",
+        settings.app,
+        store.address,
+        settings.namespace,
+        ",".join(map(str, settings.queues)),
+        settings.hosts,
+        settings.slots,
+    )
     running = asyncio.create_task(system.run(owns_loop=True))
     ends = {asyncio.create_task(event.wait()) for event in (orders.stop, orders.done)}
     await asyncio.wait({running, *ends}, return_when=asyncio.FIRST_COMPLETED)

@@ -105,3 +105,19 @@ async def test_a_key_under_which_nothing_was_sent_does_not_age(error: mycelium.N
         await worker.advance(4 * WINDOW_S)
         assert (await read_record(worker.store, "o")).state is State.COMPLETED
     assert EFFECTS["o"] == 1
+
+
+@mycelium.tool(effect_class="read", queue="reports")
+async def report(name: str) -> str:
+    return name
+
+
+async def test_a_worker_in_memory_takes_from_the_queues_that_its_tools_declare() -> None:
+    async with in_memory_worker([report]) as worker:
+        job = await worker.client.submit(report.bind("a"), request_id="r")
+        await worker.run_until_idle()
+        assert await job.result(0) == "a"
+    async with in_memory_worker([report], queues="mail:3@10,default") as worker:
+        await worker.client.submit(report.bind("a"), request_id="r")
+        await worker.run_until_idle()
+        assert (await read_record(worker.store, "r")).state is State.READY
