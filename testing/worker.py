@@ -298,7 +298,7 @@ async def in_memory_worker(
         server: `embedded`: a real server in memory, for this worker only; `fakeredis`; or the URL of one that is there.
         namespace: the namespace of its keys; None: one that nobody else has.
         **settings: fields of `WorkerSettings`, as `slots=1`. The session is a day long if none is given. It takes from
-            the queues that its tools and schedules declare; `queues` says otherwise, as `-Q` does: `"mail:3@10,default"`.
+            the queues that its tools and schedules declare, or from `queues`, as `-Q` has it: `"mail:3@10,default"`.
 
     Raises:
         SettingsError: a setting is out of its range, fakeredis is not installed, or the loop's time cannot be moved.
