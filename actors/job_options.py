@@ -16,16 +16,11 @@ from ..ledger.instant import MOST_S, When, instant
 from ..ledger.limits import MAX_LIMITS, Concurrency, Limit, Rate, fill_limits
 from ..ledger.line import Line, Priority, checked_queue, checked_tenant
 from .labels import text_fault
-from .naming import wrong
+from .naming import is_a, wrong
 from .terms import Terms
 
 MAX_LABELS = 16
 MAX_LABEL_NAME = 64
-
-
-def _is(value: object, kind: type) -> bool:
-    # Callers without a type checker hand in anything.
-    return isinstance(value, kind)
 
 
 class RunTerms(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -132,7 +127,7 @@ class Waits:
             BadCallError: they are not names with texts, or too many.
         """
         said: object = {} if self.labels is None else self.labels
-        labels = dict(cast("Mapping[object, object]", said)) if _is(said, Mapping) else None
+        labels = dict(cast("Mapping[object, object]", said)) if is_a(said, Mapping) else None
         if labels is None or len(labels) > MAX_LABELS:
             raise wrong(f"labels is not a mapping of at most {MAX_LABELS} names to texts")
         checked: dict[str, str] = {}

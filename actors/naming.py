@@ -182,6 +182,11 @@ def check_retention(retention: object, binding: Binding) -> None:
         )
 
 
+def is_a(value: object, kind: type) -> bool:
+    """Whether a value is of a kind that its type promises: callers without a type checker hand in anything."""
+    return isinstance(value, kind)
+
+
 def wrong(fault: str) -> BadCallError:
     """Refuse a call for what is said of it."""
     return BadCallError(f"The call cannot be taken: {fault}.", next_step="Nothing was submitted. Correct the call.")

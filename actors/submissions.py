@@ -15,7 +15,7 @@ from ..ledger.binding import Binding
 from ..ledger.states import Drift
 from ..ledger.submit import Intent, Retention
 from .job_options import WaitOptions, Waits
-from .naming import NameOptions, Naming, check_retention, key_of, wrong
+from .naming import NameOptions, Naming, check_retention, is_a, key_of, wrong
 from .tool import Call, Tool
 
 AnyTool = Tool[..., Any]
@@ -72,7 +72,7 @@ def tools_by_name(tools: Iterable[AnyTool] | Mapping[str, AnyTool]) -> dict[str,
     found: dict[str, AnyTool] = {}
     listed = cast("Mapping[str, AnyTool]", tools).values() if isinstance(tools, Mapping) else tools
     for tool in listed:
-        if not _is(tool, Tool):
+        if not is_a(tool, Tool):
             what = f"A {type(tool).__name__} among tools= is no tool."
             raise BadCallError(what, next_step="Decorate the function with @tool.")
         if found.setdefault(tool.name, tool) is not tool:
@@ -117,28 +117,23 @@ def _bound(submission: Submission, tools: Mapping[str, AnyTool]) -> AnyCall:
             what = "The call is bound already, and arguments came with it."
             raise BadCallError(what, next_step=f"{_NOTHING} Bind all arguments, or name the tool and pass them.")
         return call
-    if not _is(call, str):
+    if not is_a(call, str):
         what = f"A {type(call).__name__} is no call."
         raise BadCallError(what, next_step=f"{_NOTHING} Pass tool.bind(…), or the name of a tool and its arguments.")
     tool = tools.get(call)
     if tool is None:
         raise _unknown(call, tools)
     arguments: Mapping[str, object] = {} if submission.arguments is None else submission.arguments
-    if not _is(arguments, Mapping):
+    if not is_a(arguments, Mapping):
         what = f"The arguments of {call!r} are a {type(arguments).__name__}, not an object with the parameters' names."
         raise BadArgumentsError(what, next_step=f"{_NOTHING} Pass them by name.")
     _check_names(call, arguments)
     return Call(tool, dict(arguments))
 
 
-def _is(value: object, kind: type) -> bool:
-    # Callers without a type checker hand in anything.
-    return isinstance(value, kind)
-
-
 def _check_names(tool: str, arguments: Mapping[str, object]) -> None:
     for name in arguments:
-        if not _is(name, str):
+        if not is_a(name, str):
             what = f"The arguments of {tool!r} have a key that is a {type(name).__name__}; parameters have names."
             raise BadArgumentsError(what, next_step=f"{_NOTHING} Pass them by name.")
 
@@ -151,6 +146,6 @@ def _unknown(name: str, tools: Mapping[str, AnyTool]) -> UnknownToolError:
 
 def _check_options(submission: Submission, binding: Binding) -> None:
     submission.check()
-    if not _is(submission.drift, str) or submission.drift not in set(Drift):
+    if not is_a(submission.drift, str) or submission.drift not in set(Drift):
         raise wrong(f"drift is none of: {', '.join(Drift)}")
     check_retention(submission.retention, binding)

@@ -6,16 +6,16 @@ import uuid
 from dataclasses import dataclass
 from enum import StrEnum
 
-from ..leases.errors import BadCallError, JobNotFoundError, ScriptError
+from ..leases.errors import BadCallError, ScriptError
 from ..leases.scripts import scripted
 from ..leases.store import Store
+from .refusals import not_on_record
 from .replies import text, words
+from .signature import MOST_BY, MOST_REASON, one_line
 from .states import State
 
 CANCEL_BELL = b"cancel"
 """What the bell says when a holder is asked to cancel something."""
-
-_MOST_BY, _MOST_REASON = 200, 2000
 
 
 class CancelReply(StrEnum):
@@ -70,13 +70,12 @@ async def cancel(store: Store, request_id: str, *, by: str = "", reason: str = "
         ScriptError: the row was not written by this product.
         ServerError: the store could not be asked; asking again is safe.
     """
-    stamp, why = _line("by", by, _MOST_BY), _line("reason", reason, _MOST_REASON)
+    stamp, why = _line("by", by, MOST_BY), _line("reason", reason, MOST_REASON)
     command = cancel_script(op=uuid.uuid4().hex, request_id=request_id, by=stamp, reason=why)
     word, found, state = [text(value) for value in words(await store.calls.run(command))]
     reply = CancelReply(word)
     if reply is CancelReply.MISSING:
-        what = f"No job {request_id!r} is on record in namespace {store.keys.namespace!r}."
-        raise JobNotFoundError(what, next_step="Nothing was cancelled. Check id and namespace.")
+        raise not_on_record(store.keys.namespace, request_id, "Nothing was cancelled. Check id and namespace.")
     if reply is CancelReply.CORRUPT:
         what = f"The record of {request_id!r} was not written by this product."
         raise ScriptError(what, next_step="Nothing was cancelled; it never runs as it is. Look at the key by hand.")
@@ -84,8 +83,8 @@ async def cancel(store: Store, request_id: str, *, by: str = "", reason: str = "
 
 
 def _line(name: str, given: object, most: int) -> str:
-    line = " ".join(given.split()) if isinstance(given, str) else "\n"
-    if len(line) > most or not line.isprintable():
+    line = one_line(given, most)
+    if line is None:
         what = f"{name!r} is no text, longer than {most} characters, or holds control characters."
         raise BadCallError(what, next_step="Nothing was cancelled. Shorten it, and point to where the rest is.")
     return line

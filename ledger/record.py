@@ -9,12 +9,13 @@ from typing import TypedDict
 
 import msgspec
 
-from ..leases.errors import JobNotFoundError, ScriptError
+from ..leases.errors import ScriptError
 from ..leases.store import Store
 from .about import About
 from .cause import Cause, read_cause
 from .line import Line, Priority
 from .progress import Progress, read_told
+from .refusals import not_on_record
 from .replies import integer, items, mapping, raw, text
 from .states import Boundary, EffectClass, State
 from .waiting import GateKind, kind_and_key
@@ -190,9 +191,8 @@ async def read_record(store: Store, request_id: str) -> Record:
         request_id = fields["alias"]
         fields = mapping(await store.calls.read("HGETALL", store.keys.row(request_id)))
     if not fields:
-        what = f"No job {request_id!r} is on record in namespace {store.keys.namespace!r}."
         next_step = "Check id and namespace. That nothing is on record does not prove that the effect never happened."
-        raise JobNotFoundError(what, next_step=next_step)
+        raise not_on_record(store.keys.namespace, request_id, next_step)
     try:
         return _record(request_id, fields, await _aliases(store, request_id) if "share" in fields else [])
     except (KeyError, ValueError, IndexError) as broken:

@@ -1,9 +1,14 @@
-"""What a caller is told when its call is refused for its identity: the same sentences in every way in."""
+"""What a caller is told when its call is refused for the identity that it names: the same sentences in every way in."""
 
 from __future__ import annotations
 
-from ..leases.errors import ArgsDriftError, IdentityConflictError, LedgerHardBlockError
+from ..leases.errors import ArgsDriftError, IdentityConflictError, JobNotFoundError, LedgerHardBlockError
 from .states import Drift
+
+
+def not_on_record(namespace: str, request_id: str, next_step: str) -> JobNotFoundError:
+    """Nothing is on record under the request id."""
+    return JobNotFoundError(f"No job {request_id!r} is on record in namespace {namespace!r}.", next_step=next_step)
 
 
 def conflicting(request_id: str, state: str) -> IdentityConflictError:

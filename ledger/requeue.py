@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from ..leases.errors import JobNotFoundError, LedgerReleaseRefusedError, ScriptError
+from ..leases.errors import LedgerReleaseRefusedError, ScriptError
 from ..leases.scripts import scripted
 from ..leases.store import Store
+from .refusals import not_on_record
 from .replies import text, words
 from .signature import sign
 
@@ -69,8 +70,7 @@ async def requeue(store: Store, request_id: str, *, by: str, reason: str) -> str
             f"{request_id!r} {why}.", next_step=f"Nothing was written. {next_step}", state=state
         )
     if reply is RequeueReply.MISSING:
-        what = f"No job {request_id!r} is on record in namespace {store.keys.namespace!r}."
-        raise JobNotFoundError(what, next_step="Nothing was written. Check id and namespace.")
+        raise not_on_record(store.keys.namespace, request_id, "Nothing was written. Check id and namespace.")
     if reply is RequeueReply.CORRUPT:
         what = f"The record of {request_id!r} was not written by this product."
         raise ScriptError(what, next_step="Nothing was written. Look at the key by hand.")

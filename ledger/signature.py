@@ -15,7 +15,7 @@ PRESUMED_DEAD_S = 30.0
 
 NOTHING = "Nothing was recorded."
 
-_MOST_BY, _MOST_REASON = 200, 2000
+MOST_BY, MOST_REASON = 200, 2000
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ def sign(by: str, reason: str) -> Signature:
     Raises:
         LedgerReleaseRefusedError: one of them is blank, too long, or holds control characters.
     """
-    return Signature(_line("by", by, _MOST_BY), _line("reason", reason, _MOST_REASON), uuid.uuid4().hex)
+    return Signature(_line("by", by, MOST_BY), _line("reason", reason, MOST_REASON), uuid.uuid4().hex)
 
 
 def silence_ms(presumed_dead_s: float) -> int:
@@ -74,11 +74,17 @@ def corrupt(request_id: str) -> ScriptError:
     return ScriptError(what, next_step=f"{NOTHING} It never runs as it is. Look at the key by hand.")
 
 
+def one_line(given: object, most: int) -> str | None:
+    """Put a text on one line; None: it is no text, too long, or holds control characters."""
+    line = " ".join(given.split()) if isinstance(given, str) else None
+    return line if line is not None and len(line) <= most and line.isprintable() else None
+
+
 def _line(name: str, given: object, most: int) -> str:
-    line = " ".join(given.split()) if isinstance(given, str) else ""
-    if not line:
+    if not isinstance(given, str) or not given.split():
         raise LedgerReleaseRefusedError(f"{name!r} is blank.", next_step=f"{NOTHING} Say who says so, and why.")
-    if len(line) > most or not line.isprintable():
+    line = one_line(given, most)
+    if line is None:
         what = f"{name!r} is longer than {most} characters, or holds control characters."
         raise LedgerReleaseRefusedError(what, next_step=f"{NOTHING} Shorten it, and point to where the rest is.")
     return line

@@ -25,6 +25,11 @@ class QueuesInTurn:
         self._reserved: Counter[str] = Counter()
         """What turns in flight may bring of each queue."""
 
+    @property
+    def bounded(self) -> bool:
+        """Whether it matters how many attempts of a queue are held."""
+        return any(share.at_most is not None for share in self._shares)
+
     def open(self, held: Mapping[str, int]) -> frozenset[str]:
         """The queues that it may take more from, where it holds so many attempts of each."""
         return frozenset(share.name for share in self._shares if self._room(share, held))

@@ -211,7 +211,8 @@ class Turns(Actor[TurnsMessage]):
             return
         current = session is self._session
         slots, solo = (self._room(solo=False), self._room(solo=True)) if current else (0, 0)
-        queues = self._queues.items(slots + solo, self._held.queues) if slots + solo else []
+        held = self._held.queues if self._queues.bounded else Counter[str]()
+        queues = self._queues.items(slots + solo, held) if slots + solo else []
         if queues:
             self._rung = False
         self._cancels_rung = False

@@ -198,17 +198,19 @@ local function take()
 end
 
 -- After how long there may be more; 0: when somebody rings, or at the next poll.
-local function wait_ms(room)
+local function wait_ms(room, gate_ms)
   if room['0'] + room['1'] == 0 then return 0 end
   if aside > 0 or looks <= 0 then return 1 end
   if sampled then return 50 end
-  local soonest = math.min(due_at(delayed_key()), due_at(gates_key()))
+  local soonest = math.min(due_at(delayed_key()), gate_ms)
   return soonest < math.huge and math.max(1, soonest - now_ms) or 0
 end
 
 local function claim()
-  wait = wait_ms(take())
-  metered = due_at(gates_key()) < math.huge
+  local room = take()
+  local gate_ms = due_at(gates_key())
+  wait = wait_ms(room, gate_ms)
+  metered = gate_ms < math.huge
   held_back = held_back or aside > 0 or metered
   if #taken == 0 then return end
   local fence = redis.call('HINCRBY', meta_key(), 'fence', #taken) - #taken

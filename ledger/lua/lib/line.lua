@@ -3,7 +3,7 @@
 -- A line is a sorted set of rows of one queue, priority, tool and tenant, by their order. `rota` has the tenants of one queue,
 -- priority and tool, by the round in which each is served next; `waiting` counts the rows of a queue by priority and tool.
 
--- A missing limit of a row is none; more than this is looked at by the next turn.
+-- So many rows come back from under a gate at once at the most; the next turn looks at more.
 local WAKE = 100
 local FULL_AGAIN_MS = 10000
 -- For so long a tenant's last turn is remembered where its rows wait under keys.
